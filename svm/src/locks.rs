@@ -17,7 +17,7 @@
 //! others by at most two such periods.
 //!
 //! The table has room for [`LockTable::CAPACITY`] locks. While it is full, requests queue outside
-//! (module `queue`).
+//! (modules `room` and `queue`), but for those of owners who hold a lock already: they are refused.
 //!
 //! ```text
 //! identity | mutex | next ticket, live entries, queue | entry 0 | entry 1 | ...
@@ -28,6 +28,7 @@ mod claim;
 mod layout;
 mod order;
 mod queue;
+mod room;
 mod sleep;
 mod update;
 
@@ -94,6 +95,18 @@ pub enum LockError {
         /// What the thread asks for.
         requested: Range<u64>,
         /// What it holds that is in the way.
+        held: Range<u64>,
+    },
+    /// There is no room for one more lock, and who asks holds one: somebody else may be waiting for that.
+    #[error(
+        "there is no room for a lock on bytes {}..{}: as many locks of this file are held or waited for as a node has \
+         room for ({}), and waiting for room might never end, as this thread itself holds bytes {}..{}, which must be \
+         released first", requested.start, requested.end, LockTable::CAPACITY, held.start, held.end
+    )]
+    NoRoom {
+        /// What the thread asks for.
+        requested: Range<u64>,
+        /// What it holds.
         held: Range<u64>,
     },
     /// The owner's slot was taken for that of a dead process, and its lock given away.
@@ -190,6 +203,7 @@ impl LockTable {
     ///
     /// # Errors
     /// [`LockError::WouldDeadlock`] where the wait would be for a lock of the owner himself,
+    /// [`LockError::NoRoom`] where he holds one and the table is full,
     /// [`LockError::Inverted`] for a range that ends before it starts, [`LockError::TakenAway`]
     /// where another process took the owner for dead, and failures of `alive` and of the system.
     pub fn acquire(
@@ -202,7 +216,19 @@ impl LockTable {
         if is_empty(&range)? {
             return Ok(LockToken(None));
         }
-        let mut table = self.lock_with_room(owner, alive)?;
+        let table = self.lock_with_room(owner, &range, alive)?;
+        self.enter(table, owner, range, mode, alive)
+    }
+
+    /// The same in a table that has room, whose mutex is locked.
+    fn enter(
+        &self,
+        mut table: Locked<'_>,
+        owner: Owner,
+        range: Range<u64>,
+        mode: Mode,
+        alive: &Liveness<'_>,
+    ) -> Result<LockToken, LockError> {
         let mut claim = Claim {
             owner,
             start: range.start,
@@ -313,32 +339,6 @@ impl LockTable {
         let mut claims: Vec<Claim> = Locked::new(self)?.claims().collect();
         claims.sort_by_key(|claim| claim.ticket);
         Ok(claims)
-    }
-
-    /// Locks the table's mutex when there is room for one more entry, in order of arrival.
-    fn lock_with_room(&self, owner: Owner, alive: &Liveness<'_>) -> Result<Locked<'_>, LockError> {
-        let queue = &self.header.queue;
-        let mut turn = None;
-        loop {
-            let mut table = Locked::new(self)?;
-            if table.has_room() && queue.admits(turn) {
-                queue.admitted(turn);
-                return Ok(table);
-            }
-            let own = *turn.get_or_insert_with(|| queue.join());
-            let (seen, had_room) = (queue.look(), table.has_room());
-            drop(table);
-            match queue.sleep(seen, own, Deadline::one_period())? {
-                Woken::Changed => continue,
-                Woken::DeadlinePassed => table = Locked::new(self)?,
-            }
-            if had_room && table.has_room() && queue.look().serving == seen.serving {
-                // Those in front had a whole period to take the room. They are dead.
-                queue.skip_to(own);
-            } else {
-                table.drop_dead_now_and_then(owner.slot, alive)?;
-            }
-        }
     }
 
     /// Waits until the waiting entry in `place` is granted.

@@ -229,8 +229,10 @@ fn a_release_wakes_the_next_one_at_once() {
 fn room_wakes_the_one_whose_turn_it_is_at_once() {
     let shared = Shared::new();
     let table = shared.table();
-    let byte =
-        |slot, at, alive: &Liveness<'_>| table.acquire(owner(slot, 1), at..at + 1, Mode::Exclusive, alive);
+    let byte = |slot, at, alive: &Liveness<'_>| {
+        // Who holds a lock does not wait for room.
+        table.acquire(owner(slot, at as u32), at..at + 1, Mode::Exclusive, alive)
+    };
     // Who wakes by itself asks whether the owner of this one lives.
     let bystander = byte(CHILD, 0, &all_alive).unwrap();
     let most: Vec<_> = (2..CAPACITY as u64).map(|at| byte(PARENT, at, &all_alive).unwrap()).collect();
@@ -261,6 +263,57 @@ fn room_wakes_the_one_whose_turn_it_is_at_once() {
     let woken = (0..300).filter(|_| !wakes_by_itself()).take(10).count();
     assert_eq!(woken, 10, "they wake by themselves");
     most.into_iter().chain([bystander]).for_each(|token| table.release(token).unwrap());
+    shared.assert_in_order();
+}
+
+#[test]
+fn who_holds_a_lock_does_not_wait_for_room() {
+    let shared = Shared::new();
+    let table = shared.table();
+    let byte = |at: u64, thread, alive: &Liveness<'_>| {
+        table.acquire(owner(PARENT, thread), at..at + 1, Mode::Exclusive, alive)
+    };
+    let mut held: Vec<LockToken> =
+        (0..CAPACITY as u64).map(|at| byte(at, at as u32, &all_alive).unwrap()).collect();
+    let error = byte(1000, 7, &all_alive).unwrap_err();
+    assert!(
+        matches!(&error, LockError::NoRoom { requested, held }
+        if *requested == (1000..1001) && *held == (7..8)),
+        "{error}"
+    );
+    assert_eq!(table.header.queue.length(), 0);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| byte(2000, 1000, &all_alive).unwrap());
+        await_that(|| table.header.queue.length() == 1);
+        assert!(matches!(byte(1000, 7, &all_alive), Err(LockError::NoRoom { .. })), "also where others wait");
+        held.drain(..).for_each(|token| table.release(token).unwrap());
+        table.release(other.join().unwrap()).unwrap();
+    });
+    shared.assert_in_order();
+}
+
+#[test]
+fn who_must_not_wait_for_room_is_told_that_there_is_none() {
+    let shared = Shared::new();
+    let table = shared.table();
+    let byte =
+        |at: u64, thread| table.acquire(owner(PARENT, thread), at..at + 1, Mode::Exclusive, &all_alive);
+    let if_room = |slot, range, alive: &Liveness<'_>| {
+        table.acquire_if_room(owner(slot, 1000), range, Mode::Exclusive, alive).unwrap()
+    };
+    let mut held: Vec<LockToken> = (1..CAPACITY as u64).map(|at| byte(at, at as u32).unwrap()).collect();
+    held.push(if_room(CHILD, 1000..1001, &all_alive).unwrap());
+    assert_eq!(if_room(PARENT, 2000..2001, &all_alive), None);
+    assert!(if_room(PARENT, 7..7, &all_alive).is_some_and(|token| token == LockToken(None)));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| byte(3000, 2000).unwrap());
+        await_that(|| table.header.queue.length() == 1);
+        held.drain(..2).for_each(|token| table.release(token).unwrap());
+        table.release(other.join().unwrap()).unwrap();
+    });
+    let token = if_room(PARENT, 2000..2001, &all_alive).unwrap();
+    table.release(token).unwrap();
+    held.drain(..).for_each(|token| table.release(token).unwrap());
     shared.assert_in_order();
 }
 

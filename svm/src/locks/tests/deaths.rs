@@ -77,6 +77,29 @@ fn the_dead_in_the_queue_for_room_and_in_a_full_table_are_passed_over() {
     shared.assert_in_order();
 }
 
+#[test]
+fn who_holds_a_lock_gets_the_room_of_the_dead_before_others_who_wait_for_it() {
+    let shared = Shared::new();
+    let table = shared.table();
+    let own = table.acquire(owner(PARENT, 1), 0..1, Mode::Exclusive, &all_alive).unwrap();
+    let fill = Child::run(|| {
+        for at in 1..CAPACITY as u64 {
+            let _kept = table.acquire(owner(CHILD, at as u32), at..at + 1, Mode::Exclusive, &all_alive);
+        }
+    });
+    assert_eq!(fill.wait(), End::Finished);
+    // It stands in the queue for ever: nobody tells it of the dead.
+    let queued = Child::run(|| drop(table.acquire_all(owner(ProcessSlot(2), 1), &all_alive)));
+    await_that(|| table.header.queue.length() == 1);
+    let second = table.acquire(owner(PARENT, 1), 3..5, Mode::Exclusive, &|slot| Ok(slot != CHILD)).unwrap();
+    assert!(table.claims().unwrap().iter().all(|claim| claim.owner.slot != CHILD));
+    assert_eq!(queued.terminate(), End::Terminated);
+    table.release(second).unwrap();
+    table.release(own).unwrap();
+    table.reap(ProcessSlot(2)).unwrap();
+    shared.assert_in_order();
+}
+
 /// Runs `scene` with each point in turn at which its child may be killed, until the child gets
 /// past the last one alive; there must be at least `at_least` such points.
 fn at_every_kill_point(at_least: u32, scene: impl Fn(&Shared, u32) -> End) {
