@@ -66,7 +66,7 @@ pub(crate) use client::{Attending, Come, Mailbox};
 pub(crate) use context::Context;
 pub(crate) use foresight::Foresight;
 pub use introduction::Introduction;
-pub(crate) use keeping::HomeLock;
+pub(crate) use keeping::{HomeLock, Source};
 use long_writes::LongWrites;
 pub(crate) use mapped::{Merge, Merging, Runs};
 use natively::NativeReads;

@@ -114,7 +114,9 @@ impl KeptLocks<'_> {
             && (mode == Mode::Shared || place.is_exclusive.load(Relaxed) != 0)
     }
 
-    /// Waits until no user of the node is in the way of using `range` of the lock that is kept there.
+    /// Waits until no user of the node is in the way of using `range` of the lock that is kept there. `None` where
+    /// there is no room for one more user: the users are of locks of all homes, so to wait for room would be to wait
+    /// for any of them, whatever the caller holds.
     ///
     /// # Errors
     /// As [`LockTable::acquire`].
@@ -125,8 +127,8 @@ impl KeptLocks<'_> {
         range: &Range<u64>,
         mode: Mode,
         alive: &Liveness<'_>,
-    ) -> Result<LockToken, LockError> {
-        self.users.acquire(owner, part(place, range), mode, alive)
+    ) -> Result<Option<LockToken>, LockError> {
+        self.users.acquire_if_room(owner, part(place, range), mode, alive)
     }
 
     /// Counts one more time that the lock there was of use. The caller holds a part of it.
@@ -304,8 +306,25 @@ impl KeptLocks<'_> {
         Ok(places.find(is_used).map(|place| self.range_in(place)))
     }
 
+    /// The range of a kept lock, of whatever home, that `owner` uses.
+    ///
+    /// # Errors
+    /// As [`LockTable::claims`].
+    pub(crate) fn used_by(&self, owner: Owner) -> Result<Option<Range<u64>>, LockError> {
+        let used = self.users.claims()?.into_iter().find(|claim| claim.owner == owner);
+        Ok(used.map(|claim| self.range_in(PlaceNumber((claim.start / STRETCH) as u32))))
+    }
+
     fn place(&self, number: PlaceNumber) -> Option<&Place> {
         self.places.get(number.0 as usize)
+    }
+}
+
+#[cfg(test)]
+impl KeptLocks<'_> {
+    /// How many use what is kept or wait for that, and how many wait for room to do so.
+    pub(crate) fn crowd(&self) -> (usize, u32) {
+        (self.users.claims().unwrap().len(), self.users.queued())
     }
 }
 

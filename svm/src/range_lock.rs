@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::attachment::Attachment;
-use crate::cluster::{HomeLock, NodeIndex, SharedFile, UnderLock};
+use crate::cluster::{HomeLock, NodeIndex, SharedFile, Source, UnderLock};
 use crate::error::{Error, Result};
 use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 
@@ -60,6 +60,7 @@ impl RangeLock {
             let held = vec![lock_here(attachment, None, &range, mode)?];
             return Ok(RangeLock::here(range, held, mode == Mode::Exclusive));
         };
+        let mut source = Source::KeptOrHomes;
         loop {
             let mut lock = RangeLock::here(range.clone(), Vec::new(), false);
             lock.shared = Some(Arc::clone(shared));
@@ -69,7 +70,16 @@ impl RangeLock {
             }
             let nodes = shared.nodes_of(&range)?;
             for node in &nodes {
-                lock.held.push(Held::acquire(attachment, shared, *node, &range, mode)?);
+                match Held::acquire(attachment, shared, *node, &range, mode, source)? {
+                    Some(held) => lock.held.push(held),
+                    None => break,
+                }
+            }
+            if lock.held.len() < nodes.len() {
+                drop(lock);
+                shared.may_do_without_kept(&range)?;
+                source = Source::Homes;
+                continue;
             }
             if !shared.knows_all_of(&range) {
                 shared.refresh_range(&range)?;
@@ -153,18 +163,19 @@ impl Drop for RangeLock {
 }
 
 impl Held {
-    /// Takes the lock of one node.
+    /// Takes the lock of one node; `None` as for [`HomeLock::acquire`].
     fn acquire(
         attachment: &Arc<Attachment>,
         shared: &Arc<SharedFile>,
         node: NodeIndex,
         range: &Range<u64>,
         mode: Mode,
-    ) -> Result<Held> {
+        source: Source,
+    ) -> Result<Option<Held>> {
         if node == shared.own_node() {
-            lock_here(attachment, Some(shared), range, mode)
+            lock_here(attachment, Some(shared), range, mode).map(Some)
         } else {
-            HomeLock::acquire(shared, node, range, mode).map(Held::There)
+            Ok(HomeLock::acquire(shared, node, range, mode, source)?.map(Held::There))
         }
     }
 

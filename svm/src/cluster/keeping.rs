@@ -32,6 +32,10 @@
 //! given back, and a home frees what it granted for a place that is reserved anew. So who waits at *h* waits for
 //! somebody who goes on, or who waits at a higher home, and at the highest one everybody goes on.
 //!
+//! Nobody waits for room among the users of kept locks, either, whose table is one for all homes: whoever finds none
+//! gives up all that he has of the request, and asks the homes for all of it. So a user of a kept lock who needs
+//! another one makes room at the latest then, and an agent, which holds nothing, may wait for it.
+//!
 //! **Nobody is overtaken for ever.** Requests queue at the home in the order of arrival, and users of a kept lock in
 //! the keeper's table, where the agent that gives it back has its place like any of them. While a request waits, the
 //! home grants nothing for keeping that is in its way.
@@ -66,20 +70,50 @@ enum Held {
     Kept { place: PlaceNumber, token: LockToken, is_new: bool },
 }
 
+/// By what a request gets its locks of other homes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// What this node keeps, and the homes where that does not do; they may grant it for keeping.
+    KeptOrHomes,
+    /// The homes.
+    Homes,
+}
+
+/// What the locks that a node keeps do for a request.
+enum Entered {
+    /// It uses a part of one.
+    Kept(PlaceNumber, LockToken),
+    /// None covers it.
+    Uncovered,
+    /// There is no room for one more user.
+    NoRoom,
+}
+
 impl HomeLock {
-    /// Locks `range` as far as `node`, which is not this one, is the home of its segments.
+    /// Locks `range` as far as `node`, which is not this one, is the home of its segments. `None` where there is no
+    /// room for one more user of what this node keeps: the caller then gives up all that it holds for the request,
+    /// calls [`SharedFile::may_do_without_kept`], and begins anew with [`Source::Homes`].
     pub(crate) fn acquire(
         shared: &Arc<SharedFile>,
         node: NodeIndex,
         range: &Range<u64>,
         mode: Mode,
-    ) -> Result<HomeLock> {
+        source: Source,
+    ) -> Result<Option<HomeLock>> {
         let user = User::new(shared)?;
-        let held = match user.enter_kept(node, range, mode)? {
-            Some((place, token)) => Held::Kept { place, token, is_new: false },
-            None => user.ask(node, range, mode)?,
+        let entered = match source {
+            Source::KeptOrHomes => user.enter_kept(node, range, mode)?,
+            Source::Homes => {
+                shared.forget_taken_away()?;
+                Entered::Uncovered
+            }
         };
-        Ok(HomeLock { shared: Arc::clone(shared), node, held })
+        let held = match entered {
+            Entered::Kept(place, token) => Held::Kept { place, token, is_new: false },
+            Entered::Uncovered => user.ask(node, range, mode, source)?,
+            Entered::NoRoom => return Ok(None),
+        };
+        Ok(Some(HomeLock { shared: Arc::clone(shared), node, held }))
     }
 
     /// Whether the node keeps it when this is given back.
@@ -168,36 +202,33 @@ impl<'f> User<'f> {
     }
 
     /// Uses a lock that this node keeps, if there is one that covers the range.
-    fn enter_kept(
-        &self,
-        node: NodeIndex,
-        range: &Range<u64>,
-        mode: Mode,
-    ) -> Result<Option<(PlaceNumber, LockToken)>> {
+    fn enter_kept(&self, node: NodeIndex, range: &Range<u64>, mode: Mode) -> Result<Entered> {
         let failed = |e| self.failed(e);
         self.shared.forget_taken_away()?;
         while let Some(place) = self.kept.find(node.0, range, mode) {
             self.shared.cluster().check_home(node)?;
             let alive = |slot| self.presence.alive(slot);
             let token = self.kept.enter(self.owner, place, range, mode, &alive).map_err(failed)?;
+            let Some(token) = token else { return Ok(Entered::NoRoom) };
             if self.kept.covers(place, node.0, range, mode) {
                 self.kept.count_use(place);
-                return Ok(Some((place, token)));
+                return Ok(Entered::Kept(place, token));
             }
             // It was given back meanwhile.
             self.kept.release(token).map_err(failed)?;
         }
-        Ok(None)
+        Ok(Entered::Uncovered)
     }
 
     /// Asks the home.
-    fn ask(&self, node: NodeIndex, range: &Range<u64>, mode: Mode) -> Result<Held> {
+    fn ask(&self, node: NodeIndex, range: &Range<u64>, mode: Mode, source: Source) -> Result<Held> {
         let failed = |e| self.failed(e);
         if let Some(held) = self.kept.in_own_way(self.owner, node.0, range, mode).map_err(failed)? {
             return Err(self.failed(LockError::WouldDeadlock { requested: range.clone(), held }));
         }
         let alive = |slot| self.presence.alive(slot);
-        let reserved = if range.is_empty() || self.shared.lost_leader().is_some() {
+        let keeps_none = source == Source::Homes || range.is_empty();
+        let reserved = if keeps_none || self.shared.lost_leader().is_some() {
             None
         } else {
             self.kept.reserve(self.owner, node.0, &alive).map_err(failed)?
@@ -268,6 +299,20 @@ impl SharedFile {
         let Some(reason) = self.lost_leader() else { return Ok(()) };
         let user = User::new(self)?;
         if user.kept.kept().next().is_some() { user.forget_kept(&reason) } else { Ok(()) }
+    }
+
+    /// That this thread uses nothing that this node keeps. Else somebody may wait for that who has the room that there
+    /// is for users, and the homes would wait for him.
+    ///
+    /// # Errors
+    /// [`Error::Lock`]: it does.
+    pub(crate) fn may_do_without_kept(&self, range: &Range<u64>) -> Result<()> {
+        let user = User::new(self)?;
+        let no_room = |held| LockError::NoRoom { requested: range.clone(), held };
+        match user.kept.used_by(user.owner).map_err(|e| user.failed(e))?.map(no_room) {
+            Some(error) => Err(user.failed(error)),
+            None => Ok(()),
+        }
     }
 
     /// That this node's leader is lost.

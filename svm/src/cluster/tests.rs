@@ -1,6 +1,7 @@
 //! Files over nodes, looked at from within: processes that die, and files that other processes have open.
 
 mod closing;
+mod crowded_locks;
 #[path = "../../tests/job/mod.rs"]
 mod job;
 mod joining;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use svmio_transport::Rank;
 use svmio_transport::message::MessageSettings;
 
-use super::keeping::HomeLock;
+use super::keeping::{HomeLock, Source};
 use super::{NodeIndex, SharedFile};
 use crate::attachment::{self, How};
 use crate::cache::{Fetch, PageNumber};
@@ -52,6 +53,12 @@ fn shared(process: &Process<'_>, store: &Store, file: &File) -> Arc<SharedFile> 
     let how = How::through(process.cluster.id());
     let attachment = attachment::attach(store, file.id(), "f", how).ok().unwrap();
     Arc::new(SharedFile::new(Arc::clone(&process.cluster), attachment))
+}
+
+/// A lock on the first bytes, as far as node `home` is their home.
+fn home_lock(shared: &Arc<SharedFile>, home: u32) -> HomeLock {
+    let locked = HomeLock::acquire(shared, NodeIndex(home), &(0..100), Mode::Exclusive, Source::KeptOrHomes);
+    locked.unwrap().expect("there is room among those who use kept locks")
 }
 
 fn read<const BYTES: usize>(file: &File, at: u64) -> [u8; BYTES] {
@@ -135,7 +142,7 @@ fn a_place_for_kept_locks_whose_owner_died_before_he_kept_anything_is_used_again
         let file = open(process, &FileName::new("f").unwrap());
         if process.rank() == 0 {
             let shared = shared(process, &stores[0], &file);
-            let lock = || HomeLock::acquire(&shared, NodeIndex(1), &(0..100), Mode::Exclusive).unwrap();
+            let lock = || home_lock(&shared, 1);
             lock().release().unwrap();
             // From the second time on it is kept.
             lock().pretend_death();
@@ -153,8 +160,7 @@ fn a_place_whose_owner_died_before_he_kept_anything_is_used_for_another_home() {
         let file = open(process, &FileName::new("f").unwrap());
         if process.rank() == 0 {
             let shared = shared(process, &stores[0], &file);
-            let lock =
-                |home| HomeLock::acquire(&shared, NodeIndex(home), &(0..100), Mode::Exclusive).unwrap();
+            let lock = |home| home_lock(&shared, home);
             lock(2).release().unwrap();
             lock(2).pretend_death();
             // The same place, for a lower home; and then the range that was to be kept in it.

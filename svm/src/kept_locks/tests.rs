@@ -35,6 +35,16 @@ fn keep(kept: &KeptLocks<'_>, lock: u64, range: Range<u64>, mode: Mode) -> (Plac
     (place, token)
 }
 
+fn enter(
+    kept: &KeptLocks<'_>,
+    owner: Owner,
+    place: PlaceNumber,
+    range: &Range<u64>,
+    mode: Mode,
+) -> LockToken {
+    kept.enter(owner, place, range, mode, &alive).unwrap().expect("there is room")
+}
+
 #[test]
 fn what_is_kept_covers_what_lies_in_it_and_in_no_stricter_mode() {
     let memory = Memory::new();
@@ -65,9 +75,8 @@ fn readers_use_a_kept_lock_together_and_a_writer_of_another_part_beside_them() {
     let kept = memory.kept();
     let (place, first) = keep(&kept, 1, 0..100, Mode::Exclusive);
     kept.release(first).unwrap();
-    let readers =
-        [2, 3].map(|thread| kept.enter(owner(thread), place, &(0..10), Mode::Shared, &alive).unwrap());
-    let writer = kept.enter(owner(4), place, &(10..20), Mode::Exclusive, &alive).unwrap();
+    let readers = [2, 3].map(|thread| enter(&kept, owner(thread), place, &(0..10), Mode::Shared));
+    let writer = enter(&kept, owner(4), place, &(10..20), Mode::Exclusive);
     assert_eq!(kept.in_own_way(owner(4), HOME, &(90..110), Mode::Shared).unwrap(), Some(0..100));
     assert_eq!(kept.in_own_way(owner(5), HOME, &(90..110), Mode::Shared).unwrap(), None);
     readers.into_iter().chain([writer]).for_each(|token| kept.release(token).unwrap());
@@ -115,4 +124,27 @@ fn the_farthest_bytes_stay_in_their_stretch() {
             assert!(!part.is_empty() && part.start >= whole(place).start && part.end <= whole(place).end);
         }
     }
+}
+
+#[test]
+fn nobody_waits_for_room_among_the_users() {
+    let memory = Memory::new();
+    let kept = memory.kept();
+    let (first, token) = keep(&kept, 1, 0..100, Mode::Shared);
+    kept.release(token).unwrap();
+    let (second, token) = keep(&kept, 2, 200..300, Mode::Shared);
+    kept.release(token).unwrap();
+    let users = 0..LockTable::CAPACITY as u32;
+    let use_first = |user| enter(&kept, owner(user), first, &(0..10), Mode::Shared);
+    let tokens: Vec<_> = users.map(use_first).collect();
+    for user in [7, 1000] {
+        assert_eq!(kept.enter(owner(user), second, &(200..201), Mode::Shared, &alive).unwrap(), None);
+        assert!(kept.reserve(owner(user), HOME, &alive).unwrap().is_none());
+    }
+    assert_eq!(kept.used_by(owner(7)).unwrap(), Some(0..100));
+    assert_eq!(kept.used_by(owner(1000)).unwrap(), None);
+    tokens.into_iter().for_each(|token| kept.release(token).unwrap());
+    let token = enter(&kept, owner(7), second, &(200..201), Mode::Shared);
+    assert_eq!(kept.used_by(owner(7)).unwrap(), Some(200..300));
+    kept.release(token).unwrap();
 }

@@ -81,6 +81,14 @@ impl LockTable {
     }
 }
 
+#[cfg(test)]
+impl LockTable {
+    /// How many wait for room.
+    pub(crate) fn queued(&self) -> u32 {
+        self.header.queue.length()
+    }
+}
+
 /// A lock that this owner holds.
 fn held_by(owner: Owner, table: &Locked<'_>) -> Option<Claim> {
     table.claims().find(|claim| claim.owner == owner && claim.standing == Standing::Held)
