@@ -15,12 +15,16 @@ use svmio_transport::Rank;
 use crate::attachment::{Attachment, PROCESSES};
 use crate::cluster::NodeIndex;
 use crate::cluster::wire::LockNumber;
-use crate::locks::{LockToken, Mode};
+use crate::locks::{LockTable, LockToken, Mode};
 use crate::object;
 use crate::presence::Presence;
 
 use super::history::History;
 use super::release;
+
+/// The most locks of a file that a home lets other nodes keep. They stand in its table whether they are used or not,
+/// and are only asked back by who wants the same bytes: whoever waits for room in the table waits for none of them.
+const MOST_KEPT: usize = LockTable::CAPACITY / 2;
 
 /// What is lent of one file.
 #[derive(Default)]
@@ -97,6 +101,11 @@ impl Ranks {
         due
     }
 
+    /// Whether no more is to be kept.
+    fn keep_enough(&self) -> bool {
+        self.loans.values().filter(|loan| loan.kept.is_some()).count() >= MOST_KEPT
+    }
+
     /// Whether something is kept in the way of a request.
     fn is_in_the_way(&self, wanted: &Wanted) -> bool {
         self.loans.values().filter_map(|loan| loan.kept.as_ref()).any(|kept| kept.wanted.conflicts(wanted))
@@ -143,7 +152,8 @@ impl Lent {
         let holds_none = ranks.loans.values().all(|loan| loan.holder != rank || loan.kept.is_some());
         let is_often = ranks.history.note(node, wanted);
         ranks.waiting.insert(number, (rank, wanted.clone()));
-        (ranks.due(wanted), is_often && holds_none)
+        let may_keep = is_often && holds_none && !ranks.keep_enough();
+        (ranks.due(wanted), may_keep)
     }
 
     /// Waits for what others have asked back and is in the way of a request; what they asked for in vain, the caller
@@ -190,7 +200,8 @@ impl Lent {
         ranks.waiting.remove(&number);
         let is_waited_for =
             |kept: &Kept| ranks.waiting.values().any(|(_, waiting)| waiting.conflicts(&kept.wanted));
-        loan.kept = loan.kept.filter(|kept| !is_waited_for(kept));
+        // Once more: others may have been told at the same time that they may.
+        loan.kept = loan.kept.filter(|kept| !is_waited_for(kept) && !ranks.keep_enough());
         let is_kept = loan.kept.is_some();
         if is_kept {
             loan.holder = leader;

@@ -7,12 +7,14 @@ use super::*;
 
 fn lent(lock: LockNumber) -> Lent {
     let lent = Lent::default();
-    let (node, wanted) = (NodeIndex(1), Wanted::new(0..10, true));
-    let kept = Some(Kept { node, place: 3, wanted, is_asked_back: false });
     let presence = Arc::new(Presence::enter(tempfile::tempfile().unwrap(), 1).unwrap());
-    let loan = Loan { holder: Rank(2), token: LockToken::of_nothing(), kept, _presence: presence };
-    lent.ranks().loans.insert(lock, loan);
+    lent.ranks().loans.insert(lock, kept_by_one(Wanted::new(0..10, true), &presence));
     lent
+}
+
+fn kept_by_one(wanted: Wanted, presence: &Arc<Presence>) -> Loan {
+    let kept = Some(Kept { node: NodeIndex(1), place: 3, wanted, is_asked_back: false });
+    Loan { holder: Rank(2), token: LockToken::of_nothing(), kept, _presence: Arc::clone(presence) }
 }
 
 /// Two requests that are in its way: the first asks it back, the second waits for what comes of that.
@@ -48,4 +50,24 @@ fn who_wants_something_else_waits_for_nobody() {
     let lent = lent(LockNumber(7));
     let _ = lent.begin(LockNumber(8), Rank(0), NodeIndex(0), &Wanted::new(5..6, true));
     assert!(lent.still_due(&Wanted::new(10..20, true)).is_empty());
+}
+
+#[test]
+fn no_more_is_kept_than_leaves_room_for_others_in_the_table() {
+    let lent = Lent::default();
+    let presence = Arc::new(Presence::enter(tempfile::tempfile().unwrap(), 1).unwrap());
+    let give = |number: u64| {
+        let wanted = Wanted::new(number..number + 1, true);
+        // From the second time on.
+        let mut may_keep = false;
+        for _ in 0..2 {
+            may_keep = lent.begin(LockNumber(number), Rank(2), NodeIndex(1), &wanted).1;
+        }
+        (may_keep, lent.lend(LockNumber(number), kept_by_one(wanted, &presence), Rank(2)))
+    };
+    let most = LockTable::CAPACITY as u64 / 2;
+    assert!((1..=most).all(|number| give(number) == (true, true)));
+    assert_eq!(give(most + 1), (false, false));
+    assert!([7, most + 1].iter().all(|number| lent.take_off(LockNumber(*number)).is_some()));
+    assert_eq!(give(most + 2), (true, true));
 }
