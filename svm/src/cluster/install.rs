@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::object;
-use crate::presence::{Gate, anybody_attached};
+use crate::presence::Gate;
 use crate::recovery::make_claimed;
 use crate::state::State;
 use crate::store::Store;
@@ -28,7 +28,7 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
     let path = object::path(context.store.path(), manifest.id);
     let failed = |e: io::Error| opening_failed(manifest, &path, e);
     loop {
-        if is_open_without_name(context, manifest).map_err(failed)? {
+        if is_open_without_name(context.store.path(), manifest.id).map_err(failed)? {
             return Ok(());
         }
         let new = NewObject::make(context, manifest).map_err(failed)?;
@@ -93,12 +93,34 @@ fn open_state(path: &Path) -> io::Result<Option<File>> {
 
 /// Whether processes of this node have the file open although it has lost its name here. What was left so by killed
 /// ones goes.
-fn is_open_without_name(context: &Context, manifest: &Manifest) -> io::Result<bool> {
-    let path = object::deleted_path(context.store.path(), manifest.id);
-    match File::open(path.join(object::STATE)) {
-        Ok(state) if anybody_attached(&state)? => Ok(true),
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
-        _ => object::destroy(context.store.path(), &path).map(|()| false),
+fn is_open_without_name(store: &Path, id: FileId) -> io::Result<bool> {
+    let path = object::deleted_path(store, id);
+    let state = match File::options().read(true).write(true).open(path.join(object::STATE)) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return take_and_destroy(store, &path).map(|()| false),
+        state => state?,
+    };
+    // Who removes the file, and who is the last to close it, destroys it under the gate: where two did, one would clear
+    // what the other has kept of it for new files, and somebody has got since.
+    let gate = Gate::lock(&state)?;
+    if object::is_unlinked(&state)? {
+        return Ok(false);
+    }
+    let is_open = gate.anybody_present()?;
+    if !is_open {
+        object::destroy(store, &path)?;
+    }
+    Ok(is_open)
+}
+
+/// Destroys the object at `path` if nobody else takes it away before: nobody finds half of it there.
+fn take_and_destroy(store: &Path, path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let going = object::reclaimed_path(store)?;
+    match fs::rename(path, &going) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        moved => moved.and_then(|()| object::destroy(store, &going)),
     }
 }
 
@@ -184,13 +206,17 @@ impl Drop for NewObject<'_> {
         if self.is_kept {
             return;
         }
-        let is_used = || match File::options().read(true).write(true).open(self.path.join(object::STATE)) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            state => Gate::lock(&state?)?.anybody_present(),
+        let destroy_unused = || {
+            let Some(state) = open_state(&self.path)? else { return Ok(()) };
+            // Until it is gone: who comes to open it waits, and finds that.
+            let gate = Gate::lock(&state)?;
+            if object::is_unlinked(&state)? || gate.anybody_present()? {
+                return Ok(());
+            }
+            take_and_destroy(self.store, &self.path)
         };
-        // What stays here for an error, `verify` finds.
-        if is_used().is_ok_and(|is_used| !is_used) {
-            let _ = object::destroy(self.store, &self.path);
+        if let Err(e) = destroy_unused() {
+            tracing::debug!("{} stays until svmio verify: {e}", self.path.display());
         }
     }
 }
@@ -230,6 +256,54 @@ fn has_name(store: &Store, id: FileId) -> Result<bool> {
 #[cfg(not(loom))]
 mod tests {
     use super::*;
+    use crate::killing::{Child, End};
+    use crate::presence::Presence;
+
+    /// An object without a name, with a state where `has_state`.
+    fn object_without_name(store: &Store, has_state: bool) -> (FileId, PathBuf) {
+        let id = FileId::random().unwrap();
+        let path = object::deleted_path(store.path(), id);
+        fs::create_dir(&path).unwrap();
+        if has_state {
+            open_state(&path).unwrap().unwrap();
+        }
+        (id, path)
+    }
+
+    #[test]
+    fn what_killed_processes_left_without_a_name_goes_and_what_is_open_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        for has_state in [true, false] {
+            let (id, path) = object_without_name(&store, has_state);
+            assert!(!is_open_without_name(store.path(), id).unwrap());
+            assert!(!path.exists());
+            assert!(!is_open_without_name(store.path(), id).unwrap(), "nothing is there");
+        }
+        let (id, path) = object_without_name(&store, true);
+        let presence = Presence::enter(open_state(&path).unwrap().unwrap(), 1).unwrap();
+        assert!(is_open_without_name(store.path(), id).unwrap());
+        assert!(path.exists());
+        drop(presence);
+    }
+
+    #[test]
+    fn what_somebody_else_is_about_to_destroy_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let (id, path) = object_without_name(&store, true);
+        let state = open_state(&path).unwrap().unwrap();
+        let gate = Gate::lock(&state).unwrap();
+        let child = Child::run(|| assert!(!is_open_without_name(store.path(), id).unwrap()));
+        while !child.is_asleep() {
+            assert_eq!(child.ended(libc::WNOHANG), None, "it does not wait");
+            std::thread::yield_now();
+        }
+        assert!(path.exists());
+        drop(gate);
+        assert_eq!(child.wait(), End::Finished);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn only_what_is_damaged_is_replaced() {
