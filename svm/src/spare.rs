@@ -44,6 +44,8 @@ pub(crate) use keeping::Keeping;
 pub(crate) const DIRECTORY: &str = "spare";
 /// How the names of those begin that somebody is removing.
 const GOING: &str = "going-";
+/// How the names of those begin that somebody is clearing. Nobody takes them, or takes their storage away.
+const COMING: &str = "coming-";
 
 /// A store that this process has opened.
 struct Known {
@@ -111,7 +113,7 @@ pub(crate) fn sweep(store: &Path) {
     if let Ok(spares) = Spares::open(store)
         && spares.names().is_ok_and(|names| !names.is_empty())
     {
-        spares.remove_if_alone(store);
+        spares.remove_if_alone(store, true);
     }
     if matches!(part_in(store), Part::None) {
         note(store, Part::None);
@@ -124,7 +126,8 @@ pub fn leave() {
     let all = std::mem::take(&mut *known());
     for Known { store, part, .. } in all {
         if let Part::Taken(spares) = part {
-            spares.remove_if_alone(&store);
+            // Another thread may be about to clear some, for all that this one knows.
+            spares.remove_if_alone(&store, false);
         }
     }
 }
@@ -190,7 +193,7 @@ pub(crate) fn give_back(file: &File) -> bool {
     let stores: Vec<PathBuf> = known().iter().filter(on_it).map(|known| known.store.clone()).collect();
     stores.iter().fold(false, |any, store| {
         // Where there is no such directory, there are none.
-        let given = Spares::open(store).and_then(|spares| spares.remove_all());
+        let given = Spares::open(store).and_then(|spares| spares.remove_all(false));
         any | given.is_ok_and(|given| given > 0)
     })
 }
@@ -230,10 +233,11 @@ impl Spares {
         Ok(names)
     }
 
-    /// Removes all if nobody else takes part; this process does not any more then.
-    fn remove_if_alone(&self, store: &Path) {
+    /// Removes all if nobody else takes part; this process does not any more then. With those that are being cleared,
+    /// if they are `abandoned`.
+    fn remove_if_alone(&self, store: &Path, abandoned: bool) {
         let is_alone = rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_alone && let Err(e) = self.remove_all() {
+        if is_alone && let Err(e) = self.remove_all(abandoned) {
             tracing::warn!("spare segments stay in {}: {e}", store.display());
         }
         let _ = rustix::fs::flock(&self.directory, FlockOperation::Unlock);
@@ -241,9 +245,9 @@ impl Spares {
 
     /// Removes all that can be removed, also what others are about to remove: their storage is free on return. Says how
     /// many there were.
-    fn remove_all(&self) -> io::Result<u64> {
+    fn remove_all(&self, abandoned: bool) -> io::Result<u64> {
         let (mut removed, mut failed) = (0, None);
-        for name in self.names()? {
+        for name in self.names()?.into_iter().filter(|name| abandoned || !name.starts_with(COMING)) {
             match self.remove(&name) {
                 Ok(was_there) => removed += u64::from(was_there),
                 Err(e) => failed = Some(e),
@@ -283,7 +287,7 @@ impl Spares {
     }
 }
 
-/// Bytes of the spare of that name; `None` where it is going.
+/// Bytes of the spare of that name; `None` where it is coming or going.
 fn bytes_of_spare(name: &str) -> Option<u64> {
     name.split('-').next()?.parse().ok()
 }
@@ -319,4 +323,24 @@ fn limit() -> u64 {
             DEFAULT
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_cleared_is_only_removed_where_it_is_abandoned() {
+        let store = tempfile::tempdir().unwrap();
+        std::fs::create_dir(store.path().join(DIRECTORY)).unwrap();
+        let names = ["4096-1-0", "coming-4096-1-1", "going-1-0"];
+        for name in names {
+            std::fs::write(store.path().join(DIRECTORY).join(name), [0; 4096]).unwrap();
+        }
+        let spares = Spares::open(store.path()).unwrap();
+        assert_eq!(names.map(bytes_of_spare), [Some(4096), None, None]);
+        assert_eq!(spares.remove_all(false).unwrap(), 2);
+        assert_eq!(spares.names().unwrap(), names[1..2]);
+        assert_eq!(spares.remove_all(true).unwrap(), 1);
+    }
 }

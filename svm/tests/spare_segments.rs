@@ -128,6 +128,7 @@ fn what_nobody_alive_keeps_is_removed_where_the_store_is_opened() {
     std::fs::create_dir(directory.path().join("spare")).unwrap();
     std::fs::write(directory.path().join("spare/65536-7-0"), vec![0; 64 << 10]).unwrap();
     std::fs::write(directory.path().join("spare/going-1-0"), vec![0; 64 << 10]).unwrap();
+    std::fs::write(directory.path().join("spare/coming-65536-7-1"), vec![7; 64 << 10]).unwrap();
     let _another = Store::open(directory.path()).unwrap();
     assert_eq!(spares(&store), []);
 }

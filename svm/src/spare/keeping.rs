@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Part, Spares, bytes_of_spare, limit, part_in, room};
+use rustix::fs::{CWD, RenameFlags, renameat, renameat_with};
+
+use super::{COMING, Part, Spares, bytes_of_spare, limit, part_in, room};
 use crate::mapping_cache;
 use crate::segment::{Inode, Segment};
 use crate::units::SegmentIndex;
@@ -44,8 +46,8 @@ impl Keeping {
         }
     }
 
-    /// Keeps the storage of the segment at `path`, `index` of the file that `of_file` names. False where it is not kept,
-    /// and is there still.
+    /// Keeps the storage of the segment at `path`, `index` of the file that `of_file` names. False where it is not
+    /// kept, and is there still; after an error it may be gone.
     pub(crate) fn keep(&mut self, path: &Path, of_file: &str, index: SegmentIndex) -> io::Result<bool> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let metadata = file.metadata()?;
@@ -61,12 +63,19 @@ impl Keeping {
         if !is_full || budget.kept + bytes > most || budget.number >= MOST {
             return Ok(false);
         }
-        match mapping_cache::of(Inode::of(&metadata)) {
-            Some(segment) => segment.clear(0..bytes)?,
-            None => Segment::map(index, file, bytes, true)?.clear(0..bytes)?,
+        let (name, directory) = (format!("{bytes}-{of_file}-{}", index.0), &self.spares.directory);
+        let coming = format!("{COMING}{name}");
+        // It is nobody else's from here on, or has gone before: then it may be another file's, which has it of a spare.
+        renameat_with(CWD, path, directory, coming.as_str(), RenameFlags::NOREPLACE)?;
+        let cleared = match mapping_cache::of(Inode::of(&metadata)) {
+            Some(segment) => segment.clear(0..bytes),
+            None => Segment::map(index, file, bytes, true).and_then(|segment| segment.clear(0..bytes)),
+        };
+        let kept = cleared.and_then(|()| Ok(renameat(directory, coming.as_str(), directory, name)?));
+        if let Err(e) = kept {
+            self.spares.remove(&coming)?;
+            return Err(e);
         }
-        let name = format!("{bytes}-{of_file}-{}", index.0);
-        rustix::fs::renameat(rustix::fs::CWD, path, &self.spares.directory, name)?;
         budget.kept += bytes;
         budget.number += 1;
         self.spares.listed().at = None;
