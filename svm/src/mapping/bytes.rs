@@ -89,7 +89,8 @@ impl Service {
         };
         // SAFETY: the slice is valid for as many bytes and in no mapping; these lie within the segment.
         let read = unsafe { stored.read(within, to.as_mut_ptr(), to.len(), self.punches()) };
-        read.map_err(|e| self.failed(format!("reading segment {index}"), e))
+        read.map_err(|e| self.failed(format!("reading segment {index}"), e))?;
+        attachment.check_looked_at(&stored)
     }
 
     /// Writes to a segment of this node.

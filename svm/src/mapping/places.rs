@@ -105,7 +105,8 @@ impl Service {
 
     /// Whether a segment of this node can be mapped: no load or store may need storage that there is none of.
     fn may_be_mapped(&self, stored: &StoredSegment) -> Result<bool> {
-        if self.file.attachment().state().is_none() {
+        if self.file.attachment().writable().is_err() {
+            // Nobody waits for who only looks on before he has storage be another file's.
             return Ok(false);
         }
         let pages = self.pages_of(stored.index());

@@ -13,6 +13,7 @@ mod eviction;
 mod failures;
 mod full_store;
 mod litmus;
+mod looking;
 mod memory;
 mod model;
 mod network;
