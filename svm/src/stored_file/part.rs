@@ -142,8 +142,14 @@ impl PartHere {
 
     pub(crate) fn next_data(&self, piece: &Piece) -> Result<Option<Range<u64>>> {
         let Some(file) = self.open(piece.segment)? else { return Ok(None) };
-        segment::next_data(&file, piece.within.clone())
-            .map_err(|e| self.failed("looking at", piece.segment, e))
+        self.next_data_in(&file, piece)
+    }
+
+    fn next_data_in(&self, file: &fs::File, piece: &Piece) -> Result<Option<Range<u64>>> {
+        let data = segment::next_data(file, piece.within.clone())
+            .map_err(|e| self.failed("looking at", piece.segment, e))?;
+        // As after a read: what has lost its storage looks like a hole.
+        if self.is_there() { Ok(data) } else { Err(self.gone()) }
     }
 
     pub(crate) fn stored(&self, segments: &[SegmentIndex]) -> Result<Vec<u64>> {
@@ -167,9 +173,7 @@ impl PartHere {
     fn stored_bytes(&self, index: SegmentIndex) -> Result<u64> {
         let Some(file) = self.open(index)? else { return Ok(0) };
         let (mut rest, mut stored) = (0..self.of.segment_size.bytes(), 0);
-        while let Some(data) =
-            segment::next_data(&file, rest.clone()).map_err(|e| self.failed("looking at", index, e))?
-        {
+        while let Some(data) = self.next_data_in(&file, &Piece { segment: index, within: rest.clone() })? {
             stored += data.end - data.start;
             rest.start = data.end;
         }
@@ -261,5 +265,32 @@ impl PartHere {
     fn failed(&self, what: &str, segment: SegmentIndex, error: io::Error) -> Error {
         let subject = format!("{what} segment {segment} of {}", self.of.name);
         Error::io(subject, &self.path_of(segment), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileOffset, OpenOptions};
+
+    #[test]
+    fn storage_that_goes_with_its_file_is_no_hole() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("f").unwrap();
+        let file = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        file.write_at(FileOffset(0), &[1; 10]).unwrap();
+        file.commit(false).unwrap();
+        let of = Whereabouts { id: file.id(), name: name.clone(), segment_size: file.segment_size() };
+        let own = Manifest::read(&file.directory(), "f").unwrap();
+        drop(file);
+        let part = PartHere::new(&store, &of, Some(&own));
+        let piece = Piece { segment: SegmentIndex(0), within: 0..100 };
+        let segment = part.open(piece.segment).unwrap().unwrap();
+        let data = part.next_data_in(&segment, &piece).unwrap().unwrap();
+        assert!(data.start == 0 && data.end >= 10);
+        store.remove(&name).unwrap();
+        let gone = part.next_data_in(&segment, &piece).unwrap_err();
+        assert!(matches!(gone, Error::NoSuchFile { .. }), "{gone}");
     }
 }
