@@ -136,11 +136,7 @@ impl SharedFile {
             (Some(_), Some(window)) => Some(window),
             (Some(number), None) => Some(Arc::new(self.connect(node, index, number)?)),
         };
-        if let Some(window) = &window {
-            window.add_storage(range);
-        }
-        self.windows().open().windows.insert(index, window.clone());
-        Ok(window)
+        Ok(self.windows().open().note(truncations, index, window, range))
     }
 
     fn connect(&self, node: NodeIndex, index: SegmentIndex, number: u32) -> Result<Window> {
@@ -161,6 +157,31 @@ impl Windows {
     }
 }
 
+impl Open {
+    /// Notes what was found out when so many truncations were known, with storage for `range`; returns what is to be
+    /// used.
+    fn note(
+        &mut self,
+        truncations: u64,
+        index: SegmentIndex,
+        found: Option<Arc<Window>>,
+        range: &Range<u64>,
+    ) -> Option<Arc<Window>> {
+        if self.truncations != truncations {
+            // It may have lost its storage since, and what this window had before: good for one write at most.
+            return found;
+        }
+        // Another thread's, maybe, which has been told of other storage.
+        let known = self.windows.get(&index).cloned().flatten();
+        let window = found.map(|found| known.unwrap_or(found));
+        if let Some(window) = &window {
+            window.add_storage(range);
+        }
+        self.windows.insert(index, window.clone());
+        window
+    }
+}
+
 impl Window {
     fn has_storage(&self, range: &Range<u64>) -> bool {
         let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,5 +198,19 @@ impl Window {
             (start, end) = (start.min(s), end.max(e));
         }
         stored.insert(start, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_out_before_a_truncation_is_not_noted_after_it() {
+        let mut open = Open { truncations: 6, ..Open::default() };
+        assert!(open.note(5, SegmentIndex(3), None, &(0..10)).is_none());
+        assert!(open.windows.is_empty());
+        assert!(open.note(6, SegmentIndex(3), None, &(0..10)).is_none());
+        assert!(open.windows.contains_key(&SegmentIndex(3)));
     }
 }
