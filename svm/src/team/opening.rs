@@ -76,18 +76,23 @@ impl Team {
         let (found, told) = match self.member() {
             0 => match opening.find() {
                 Ok(Found::Here(opened, introduction)) => {
-                    (Some(opened), Ok([&[HERE], &introduction[..]].concat()))
+                    let told = [&[HERE], &introduction[..]].concat();
+                    (Some((opened, introduction)), Ok(told))
                 }
                 Ok(Found::Elsewhere) => (None, Ok(vec![ELSEWHERE])),
                 Err(error) => (None, Err(error)),
             },
             _ => (None, Ok(Vec::new())),
         };
-        let told = self.told(0, told)?;
+        let told = self.told(0, told).inspect_err(|_| {
+            if let Some((_, introduction)) = &found {
+                opening.give_up(introduction);
+            }
+        })?;
         let (opened, introduction) = match (told.split_first(), found) {
             (Some((&ELSEWHERE, _)), _) => opening.stage(self).map(|(opened, told)| (Ok(opened), told))?,
-            (Some((_, introduction)), Some(opened)) => (Ok(opened), introduction.to_vec()),
-            (introduction, _) => {
+            (_, Some((opened, introduction))) => (Ok(opened), introduction),
+            (introduction, None) => {
                 let introduction = introduction.map_or(&[][..], |(_, introduction)| introduction);
                 (opening.attach(introduction), introduction.to_vec())
             }
@@ -153,5 +158,44 @@ impl Opening for InCluster<'_> {
         if let Err(error) = given_up {
             tracing::warn!("{}: it is held open until the job ends: {error}", self.name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::team::Gathering;
+
+    /// What the first member opens, and what it gave up.
+    #[derive(Default)]
+    struct Noting {
+        given_up: Vec<Vec<u8>>,
+    }
+
+    impl Opening for Noting {
+        type Opened = ();
+        type Error = Error;
+
+        fn find(&mut self) -> Result<Found<()>> {
+            Ok(Found::Here((), b"here".to_vec()))
+        }
+
+        fn attach(&mut self, _introduction: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn give_up(&mut self, introduction: &[u8]) {
+            self.given_up.push(introduction.to_vec());
+        }
+    }
+
+    #[test]
+    fn what_the_first_member_cannot_tell_of_it_gives_up() {
+        let cut_off = |_: &[u8], _: &mut [u8]| Err("cut off".into());
+        let team = Team::new(0, 2, Box::new(Gathering::new(2, cut_off)));
+        let mut opening = Noting::default();
+        let error = team.open(&mut opening, []).map(|((), [])| ()).unwrap_err();
+        assert!(error.to_string().contains("cut off"), "{error}");
+        assert_eq!(opening.given_up, [b"here"]);
     }
 }
