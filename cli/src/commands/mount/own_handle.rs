@@ -55,15 +55,13 @@ impl OwnHandle {
     /// # Errors
     /// As [`File::set_size`].
     pub(super) fn set_size(&self, size: u64) -> Result<()> {
-        self.file.note_write();
-        self.access(|file| file.set_size(size))
+        self.access(|file| self.file.change(|| file.set_size(size)))
     }
 
     /// # Errors
     /// As [`File::preallocate`].
     pub(super) fn preallocate(&self, size: u64) -> Result<()> {
-        self.file.note_write();
-        self.access(|file| file.preallocate(size))
+        self.access(|file| self.file.change(|| file.preallocate(size)))
     }
 
     /// A copy of the descriptor is closed: commits what was written, and gives the file up if nobody else here has it
