@@ -36,6 +36,8 @@ const SEEK_HOLE: i32 = 4;
 const APPEND: i32 = 0o2000;
 const EXCLUSIVE: i32 = 0o200;
 const TRUNCATE: i32 = 0o1000;
+/// Also a part of `O_SYNC`, and what a single write may ask for (`RWF_DSYNC`).
+const SYNC_DATA: i32 = 0o10_000;
 
 /// What of a mode tells the kind of file, and that of a plain one.
 const KIND: u32 = 0o170_000;
@@ -251,11 +253,19 @@ impl Filesystem for Face {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // The kernel does not know where the end is. Pages of mapped memory have their place.
-        let appends = flags.0 & APPEND != 0 && !by.contains(WriteFlags::FUSE_WRITE_CACHE);
+        // Pages of mapped memory have their place, and are not waited for.
+        let is_asked_for = |flag| flags.0 & flag != 0 && !by.contains(WriteFlags::FUSE_WRITE_CACHE);
+        // The kernel does not know where the end is.
+        let appends = is_asked_for(APPEND);
         let write = || -> Answer<()> {
             let file = self.files.opened(handle)?;
-            Ok(file.own()?.write((!appends).then_some(offset), data)?)
+            let file = file.own()?;
+            file.write((!appends).then_some(offset), data)?;
+            // Accesses are direct: the kernel does not ask for it by itself.
+            if is_asked_for(SYNC_DATA) {
+                file.sync()?;
+            }
+            Ok(())
         };
         answer!(reply, write(), () => reply.written(data.len() as u32));
     }
