@@ -215,11 +215,26 @@ impl Store {
     /// Brings the directories that lead to the entry `name` to the storage device.
     pub(super) fn sync_directories(&self, name: &FileName) -> Result<()> {
         let entry = self.entry(name);
-        for directory in entry.ancestors().skip(1).take_while(|d| d.starts_with(&*self.root)) {
+        let directory = entry.parent().expect("an entry lies below the names' directory");
+        self.sync_upwards(directory, || format!("creating {name}"))
+    }
+
+    /// Brings to the storage device which names the directory `name` holds: those that were removed do not come back by
+    /// a power cut. It may have gone with the last of them.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn sync_directory(&self, name: &DirectoryName) -> Result<()> {
+        self.sync_upwards(&self.names().join(name.as_path()), || format!("syncing {name}"))
+    }
+
+    /// Syncs a directory of the name space, and those above it, of which each holds the name of the one below.
+    fn sync_upwards(&self, directory: &Path, subject: impl Fn() -> String) -> Result<()> {
+        for directory in directory.ancestors().take_while(|d| d.starts_with(&*self.root)) {
             match fs::File::open(directory).and_then(|d| d.sync_all()) {
-                // The file was removed meanwhile, and the directory with it.
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                synced => synced.map_err(|e| Error::io(format!("creating {name}"), directory, e))?,
+                // Its last file was removed meanwhile, and the directory with it.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                synced => synced.map_err(|e| Error::io(subject(), directory, e))?,
             }
         }
         Ok(())

@@ -321,9 +321,9 @@ impl Filesystem for Face {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // A name is on the storage device when it is there.
-        reply.ok();
+    fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // A name that comes is on the storage device when it is there. One that goes is not gone there yet.
+        answer!(reply, self.files.sync_directory(number), () => reply.ok());
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
