@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use svmio_svm::{File, Result};
+use svmio_svm::{File, FileId, Result};
 
 use super::attributes::Facts;
 use super::own_file::{OwnFile, Use, warn_of_closing};
@@ -45,6 +45,12 @@ impl OwnHandle {
     pub(super) fn note_mapping(&self) {
         // Relaxed: nothing else goes with it.
         self.is_mapped.store(true, Ordering::Relaxed);
+    }
+
+    /// The file's identity, if pages of it may be mapped and changed.
+    pub(super) fn id_if_mapped(&self) -> Option<FileId> {
+        let is_mapped = self.for_writing && self.is_mapped.load(Ordering::Relaxed);
+        is_mapped.then(|| self.file.id())
     }
 
     /// As [`OwnFile::write`].
