@@ -87,10 +87,9 @@ macro_rules! answer {
 
 impl Filesystem for Face {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // An older kernel does without.
-        for capability in
-            [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP]
-        {
+        // An older kernel does without. Not `FUSE_ASYNC_DIO`: what is appended asynchronously would come in pieces at the same
+        // time, and be stored in the order in which they are answered.
+        for capability in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP] {
             let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_write(LARGEST_WRITE);
