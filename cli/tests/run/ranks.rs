@@ -150,7 +150,8 @@ fn hosts_are_given_in_the_same_way_to_both_launchers() {
         let run = |words: &[&str]| {
             let mut command = svmio_run();
             command.args(words).arg(&program).args(["SVMIO_OTHER", "LD_PRELOAD"]);
-            stdout_of(command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_LIBDIR", installation().join("lib")))
+            command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_JOB_SECRET", "1234");
+            stdout_of(command.env("SVMIO_LIBDIR", installation().join("lib")))
         };
         let line = run(&["--dry-run", "-n", "8", "--hosts", "a,b,c,d:5"]);
         // By options: a remote shell carries nothing of the environment here.
@@ -159,7 +160,7 @@ fn hosts_are_given_in_the_same_way_to_both_launchers() {
             Family::OpenMpi => &["--host a:2,b:2,c:2,d:5 --map-by node", "-x SVMIO_OTHER", "-x LD_PRELOAD=/"],
         };
         assert!(expected.iter().all(|part| line.contains(part)), "{line}");
-        assert!(!line.contains("SVMIO_LIBDIR"), "{line}");
+        assert!(!line.contains("SVMIO_LIBDIR") && !line.contains("1234"), "{line}");
 
         let printed = run(&["-n", "3", "--hosts", "localhost"]);
         let ranks: BTreeSet<&str> = printed.lines().map(|line| field(line, "rank")).collect();
