@@ -54,6 +54,13 @@ pub(crate) enum CommandError {
     #[error("{action} {}: {source}", path.display())]
     Outside { action: &'static str, path: PathBuf, source: io::Error },
 
+    #[error(
+        "the copy is there, but a power cut may take its name away (sync secures it): syncing the directory of {}: \
+         {source}",
+        path.display()
+    )]
+    NameUnsynced { path: PathBuf, source: io::Error },
+
     #[error("{} became shorter while it was copied: copy it again when nobody changes it", path.display())]
     BecameShorter { path: PathBuf },
 

@@ -11,7 +11,7 @@ use super::{Outcome, after_help, for_each};
 const EXAMPLES: &str = after_help!(
     "  svmio rm /results/step1.h5
   svmio rm -r /results           all files below
-  svmio rm -r /                  all files of the store
+  svmio rm -r /                  all files of the store, which is written so and in no other way
   svmio rm -f /scratch/tmp       no failure where there is none
 
 A program that has a file open keeps it until it closes it. A directory goes with its last file. A file
@@ -35,7 +35,7 @@ pub(crate) struct RmArguments {
     store: StoreOption,
 
     /// The files or directories
-    #[arg(required = true, value_name = "PATH", value_parser = StorePath::parser())]
+    #[arg(required = true, value_name = "PATH", value_parser = StorePath::parser_for_removal())]
     paths: Vec<StorePath>,
 }
 

@@ -30,9 +30,11 @@ impl StorePath {
     pub(crate) fn new(text: &OsStr) -> Result<StorePath, Error> {
         let text = strip_prefix(text).unwrap_or(text);
         let directory = DirectoryName::new(text)?;
-        let can_be_file = !directory.as_path().as_os_str().is_empty() && !text.as_bytes().ends_with(b"/");
-        let file = can_be_file.then(|| FileName::new(text)).transpose()?;
-        Ok(StorePath { file, directory })
+        let mut path = StorePath { file: None, directory };
+        if !path.is_root() && !text.as_bytes().ends_with(b"/") {
+            path.file = Some(FileName::new(text)?);
+        }
+        Ok(path)
     }
 
     /// The store's root.
@@ -40,9 +42,33 @@ impl StorePath {
         StorePath { file: None, directory: DirectoryName::root() }
     }
 
-    /// Reads one from the command line.
+    /// Reads one from the command line. The empty text is refused: it is what is left of an unset variable.
     pub(crate) fn parser() -> impl TypedValueParser<Value = StorePath> {
-        OsStringValueParser::new().try_map(|text: OsString| StorePath::new(&text))
+        OsStringValueParser::new().try_map(|text: OsString| {
+            if text.is_empty() {
+                return Err(bad_name(&text, "it is empty; the store's root is written /"));
+            }
+            StorePath::new(&text)
+        })
+    }
+
+    /// Reads from the command line what is about to be removed: the root only where it is written as such, and not
+    /// where a variable in a longer path was empty.
+    pub(crate) fn parser_for_removal() -> impl TypedValueParser<Value = StorePath> {
+        OsStringValueParser::new().try_map(|text: OsString| {
+            let path = StorePath::new(&text)?;
+            if path.is_root() && strip_prefix(&text).unwrap_or(&text) != "/" {
+                return Err(bad_name(
+                    &text,
+                    "it leads to the store's root, all of which svmio rm -r / removes",
+                ));
+            }
+            Ok(path)
+        })
+    }
+
+    fn is_root(&self) -> bool {
+        self.directory.as_path().as_os_str().is_empty()
     }
 
     /// The file's name; `None` where only a directory can be meant.
@@ -102,6 +128,10 @@ impl std::fmt::Display for StorePath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.directory.fmt(f)
     }
+}
+
+fn bad_name(text: &OsStr, reason: &'static str) -> Error {
+    Error::BadName { name: text.to_string_lossy().into_owned(), reason }
 }
 
 #[cfg(test)]

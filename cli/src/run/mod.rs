@@ -220,6 +220,8 @@ fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<Ran
     let mut variables: Vec<RankVariable> = std::env::vars_os()
         .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SVMIO_"))
         .filter(|(name, value)| name != installation::LIBRARY_DIRECTORY_VARIABLE && !value.is_empty())
+        // Those of another job, within which this one is started: its secret is not for whoever lists processes.
+        .filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"SVMIO_JOB_"))
         .map(|(name, value)| RankVariable { name, value })
         .collect();
     variables.sort_by(|a, b| a.name.cmp(&b.name));

@@ -67,6 +67,23 @@ fn a_foreign_store_is_refused() {
 }
 
 #[test]
+fn a_copy_into_a_directory_that_may_not_be_opened_leaves_nothing() {
+    need_root("runs the program as another user");
+    let setting = Setting::new();
+    setting.put("/file", b"x");
+    open_to_all(&setting.store_path());
+    // One may put something into it, but not see whether it has reached the storage device.
+    let letters = setting.outside("box");
+    fs::create_dir(&letters).unwrap();
+    set_mode(&letters, 0o733);
+    let output = run_as_nobody(&setting, &["cp", "svm:/file", "box/file"]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("nothing of the copy was left"), "{message}");
+    assert_eq!(fs::read_dir(&letters).unwrap().count(), 0);
+}
+
+#[test]
 fn a_file_that_may_only_be_read_can_be_read() {
     need_root("runs the program as another user");
     let setting = Setting::new();

@@ -199,6 +199,16 @@ fn a_benchmark_that_fails_says_so() {
     let path = setting.outside("none/plot.svg");
     let arguments = ["bench", "interrupt", "--fabric", "sim:sci-switch", "--plot", path.to_str().unwrap()];
     assert!(setting.complaint(1, &arguments).contains("plot.svg"));
+    // Nothing is measured for a diagram that has no place, and none that could not be drawn takes the result with it.
+    let arguments = ["bench", "pingpong", "--prefix0", "no-such-program", "--plot", path.to_str().unwrap()];
+    let message = setting.complaint(1, &arguments);
+    assert!(message.contains("plot.svg") && !message.contains("no-such-program"), "{message}");
+    for what in [&["bench", "interrupt"][..], &["barrier", "bench", "linear", "--ranks", "4"]] {
+        let output =
+            setting.run(&[what, &["--fabric", "sim:sci-switch", "--json", "--plot", "/dev/full"]].concat());
+        assert!(text(&output.stderr).contains("/dev/full") && output.status.code() == Some(1), "{what:?}");
+        assert!(!output.stdout.is_empty(), "{what:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod commands;
 mod contents;
+mod durability;
 mod ending;
 mod likeness;
 mod sharing;

@@ -21,6 +21,29 @@ fn files_go_and_directories_with_them() {
 }
 
 #[test]
+fn all_files_go_only_where_the_root_is_written_as_such() {
+    let setting = Setting::new();
+    for name in ["/a", "/b/c"] {
+        setting.put(name, b"x");
+    }
+    for root in ["", "svm:", ".", "./", "b/..", "//", "svm:b/.."] {
+        // Nothing of what is named beside it goes either.
+        let message = setting.complaint(2, &["rm", "-rf", "/a", root]);
+        assert!(message.contains("root") && message.contains("rm -r /"), "{root}: {message}");
+    }
+    for command in ["ls", "stat", "map", "cat", "verify"] {
+        let message = setting.complaint(2, &[command, ""]);
+        assert!(message.contains("it is empty"), "{command}: {message}");
+    }
+    setting.complaint(2, &["mv", "", "/d"]);
+    setting.complaint(2, &["mv", "/b/c", ""]);
+    assert_eq!(setting.printed(&["ls", "-R"]), "/a\n/b/c\n");
+    setting.printed(&["verify"]);
+    setting.printed(&["rm", "-r", "svm:/"]);
+    assert_eq!((setting.printed(&["ls"]).as_str(), setting.object_count()), ("", 0));
+}
+
+#[test]
 fn what_is_missing_is_a_failure_unless_forced() {
     let setting = Setting::new();
     setting.put("/a", b"x");

@@ -4,13 +4,14 @@ use std::ffi::CStr;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
 use svmio_svm::{Mount, Store};
 use svmio_tests::mounts::{in_own_mounts, tmpfs};
 
 use crate::access::{run_as_nobody_by, set_mode};
-use crate::setting::{Setting, need_root, text};
+use crate::setting::{PROGRAM, Setting, need_root, text};
 
 /// Runs `test` with a file system in memory of the test's own, and a setting that has its store in it.
 fn in_memory(test: impl FnOnce(&Setting, &Path) + Send) {
@@ -150,6 +151,53 @@ fn root_sets_a_store_up_for_another_user() {
         assert!(said.contains("first program of user 65534"), "{said}");
         assert_eq!(fs::metadata(store).unwrap().uid(), 65534);
         assert_eq!(fs::read_dir(store).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn what_is_missing_on_the_way_to_a_users_store_can_be_gone_through() {
+    in_memory(|setting, store| {
+        for mask in ["022", "077"] {
+            let (outer, dir) = (store.join(mask), store.join(mask).join("deeper/store"));
+            let script = format!("umask {mask}; exec \"$0\" store init --mount always --uid 65534 \"$1\"");
+            let mut shell = setting.with_store(Command::new("sh"));
+            let output = shell.args(["-c", &script, PROGRAM]).arg(&dir).output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            for directory in [store, &outer, &outer.join("deeper")] {
+                assert_eq!(
+                    fs::metadata(directory).unwrap().mode() & 0o7777,
+                    0o755,
+                    "{}",
+                    directory.display()
+                );
+            }
+            assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o7777, 0o700);
+            setting.printed(&["store", "unmount", path_of(&dir)]);
+        }
+    });
+}
+
+#[test]
+fn a_size_without_effect_is_told() {
+    in_memory(|setting, store| {
+        let dir = path_of(store);
+        let told = |arguments: &[&str]| {
+            let output = setting.run(&[&["store", "init"], arguments, &[dir]].concat());
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            text(&output.stderr)
+        };
+        let said = told(&["--mount", "never", "--size", "64M"]);
+        assert!(said.contains("no effect") && said.contains("no file system of its own"), "{said}");
+        fs::remove_dir_all(store).unwrap();
+        for size in ["64M", "100000000"] {
+            // The same again is nothing to complain of.
+            for _ in 0..2 {
+                assert_eq!(told(&["--size", size]), "");
+            }
+            let said = told(&["--size", "32M"]);
+            assert!(said.contains("no effect") && said.contains("remount,size=33554432"), "{said}");
+            setting.printed(&["store", "unmount", dir]);
+        }
     });
 }
 

@@ -150,8 +150,9 @@ fn hosts_are_given_in_the_same_way_to_both_launchers() {
         let run = |words: &[&str]| {
             let mut command = svmio_run();
             command.args(words).arg(&program).args(["SVMIO_OTHER", "LD_PRELOAD"]);
+            command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_JOB_SECRET", "1234");
             // An empty variable is as good as none.
-            command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_MEET", "");
+            command.env("SVMIO_MEET", "");
             stdout_of(command.env("SVMIO_LIBDIR", installation().join("lib")))
         };
         let line = run(&["--dry-run", "-n", "8", "--hosts", "a,b,c,d:5"]);
@@ -172,7 +173,7 @@ fn hosts_are_given_in_the_same_way_to_both_launchers() {
             ],
         };
         assert!(expected.iter().all(|part| line.contains(part)), "{line}");
-        assert!(!line.contains("SVMIO_LIBDIR"), "{line}");
+        assert!(!line.contains("SVMIO_LIBDIR") && !line.contains("1234"), "{line}");
 
         let printed = run(&["-n", "3", "--hosts", "localhost"]);
         let ranks: BTreeSet<&str> = printed.lines().map(|line| field(line, "rank")).collect();

@@ -68,11 +68,20 @@ pub(super) fn new(root: &Path, name: &FileName, id: FileId, durable: bool) -> Re
 /// What the operating system says.
 pub(super) fn sync_directories(root: &Path, name: &FileName) -> Result<()> {
     let entry = path(root, name);
-    for directory in entry.ancestors().skip(1).take_while(|d| d.starts_with(root)) {
+    let directory = entry.parent().expect("an entry lies below the names' directory");
+    sync_upwards(root, directory, || format!("creating {name}"))
+}
+
+/// Syncs a directory of the names, and those above it, of which each holds the name of the one below; one that is gone
+/// has gone with its last file.
+///
+/// # Errors
+/// What the operating system says.
+pub(super) fn sync_upwards(root: &Path, directory: &Path, subject: impl Fn() -> String) -> Result<()> {
+    for directory in directory.ancestors().take_while(|d| d.starts_with(root)) {
         match fs::File::open(directory).and_then(|d| d.sync_all()) {
-            // The file was removed meanwhile, and the directory with it.
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            synced => synced.map_err(|e| Error::io(format!("creating {name}"), directory, e))?,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            synced => synced.map_err(|e| Error::io(subject(), directory, e))?,
         }
     }
     Ok(())

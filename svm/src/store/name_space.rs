@@ -198,6 +198,15 @@ impl Store {
         Ok(())
     }
 
+    /// Brings to the storage device which names the directory `name` holds: those that were removed do not come back by
+    /// a power cut. It may have gone with the last of them.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn sync_directory(&self, name: &DirectoryName) -> Result<()> {
+        entry::sync_upwards(&self.root, &self.names().join(name.as_path()), || format!("syncing {name}"))
+    }
+
     /// Whether `name` leads to an object that is not there. Who removes a file takes its name away first, so
     /// that this is damage.
     pub(super) fn is_dangling(&self, name: &FileName) -> Result<bool> {

@@ -15,7 +15,7 @@ use super::profile;
 use super::row::Row;
 use super::wanted::{Named, Wanted};
 use crate::commands::Outcome;
-use crate::commands::bench::chart::{Axis, Chart, Line, Scale};
+use crate::commands::bench::chart::{Axis, Chart, Line, Scale, check_place};
 use crate::commands::bench::showing::microseconds;
 use crate::commands::error::CommandError;
 use crate::commands::output::{Output, counted};
@@ -104,12 +104,10 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, CommandError>
     if most > profile::MOST && arguments.profile.is_none() {
         return Err(CommandError::TooManyToProfile { ranks: most, limit: profile::MOST });
     }
+    arguments.plot.as_deref().map_or(Ok(()), check_place)?;
     let mut all = Vec::new();
     for &ranks in &counts {
         all.push(arguments.measured(ranks)?);
-    }
-    if let Some(path) = &arguments.plot {
-        chart(&all, &arguments.place.name()).draw(path)?;
     }
     let mut output = Output::new()?;
     if arguments.json {
@@ -123,6 +121,9 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, CommandError>
         }
     }
     output.finish()?;
+    if let Some(path) = &arguments.plot {
+        chart(&all, &arguments.place.name()).draw(path)?;
+    }
     Ok(Outcome::Fine)
 }
 

@@ -163,6 +163,24 @@ impl Chart {
     }
 }
 
+/// That a diagram can be put at `path`, for somebody who is about to measure for long what is in it.
+///
+/// # Errors
+/// [`CommandError::Plot`] where there is no directory for it, or one of its name.
+pub(crate) fn check_place(path: &Path) -> Result<(), CommandError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err(plot_error(
+            path,
+            format!("there is no directory {} (mkdir -p makes it)", directory.display()),
+        ));
+    }
+    if path.is_dir() {
+        return Err(plot_error(path, "it is a directory: give the name of a file in it".into()));
+    }
+    Ok(())
+}
+
 fn plot_error(path: &Path, problem: String) -> CommandError {
     CommandError::Plot { path: path.to_owned(), problem }
 }

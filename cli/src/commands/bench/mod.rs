@@ -217,10 +217,11 @@ fn messages(arguments: &MessageArguments, what: What) -> Result<Outcome, Command
     let plan = common.plan(what.clone(), distinct(&arguments.protocols), sizes);
     let report = common.measured(&plan, arguments.ranks)?;
     let messages = showing::Messages::of(&report, &what);
+    shown(common, &messages, |output| messages.print(output))?;
     if let Some(path) = &common.plot {
         messages.chart().draw(path)?;
     }
-    shown(common, &messages, |output| messages.print(output))
+    Ok(Outcome::Fine)
 }
 
 fn overlap(arguments: &OverlapArguments) -> Result<Outcome, CommandError> {
@@ -233,35 +234,36 @@ fn overlap(arguments: &OverlapArguments) -> Result<Outcome, CommandError> {
     let plan = common.plan(What::Overlap { compute }, distinct(&arguments.protocols), sizes);
     let summary = if arguments.least { Summary::Least } else { Summary::Median };
     let overlap = showing::Overlap::of(common.measured(&plan, 2)?, &plan, summary);
+    shown(common, &overlap, |output| overlap.print(output))?;
     if let Some(path) = &common.plot {
         overlap.draw(path)?;
     }
-    shown(common, &overlap, |output| overlap.print(output))
+    Ok(Outcome::Fine)
 }
 
 fn interrupt(arguments: &InterruptArguments) -> Result<Outcome, CommandError> {
     let common = &arguments.common;
     let plan = common.plan(What::Interrupt { round_trips: arguments.count }, Vec::new(), Vec::new());
     let interrupt = showing::Interrupts::of(common.measured(&plan, 2)?);
+    shown(common, &interrupt, |output| interrupt.print(output))?;
     if let Some(path) = &common.plot {
         interrupt.chart().draw(path)?;
     }
-    shown(common, &interrupt, |output| interrupt.print(output))
+    Ok(Outcome::Fine)
 }
 
 fn shown(
     common: &CommonArguments,
     value: &impl serde::Serialize,
     print: impl FnOnce(&mut Output) -> Result<(), CommandError>,
-) -> Result<Outcome, CommandError> {
+) -> Result<(), CommandError> {
     let mut output = Output::new()?;
     if common.json {
         output.json(value)?;
     } else {
         print(&mut output)?;
     }
-    output.finish()?;
-    Ok(Outcome::Fine)
+    output.finish()
 }
 
 impl CommonArguments {
@@ -275,6 +277,7 @@ impl CommonArguments {
     }
 
     fn measured(&self, plan: &Plan, ranks: u32) -> Result<Report, CommandError> {
+        self.plot.as_deref().map_or(Ok(()), chart::check_place)?;
         let words = |prefix: &Option<String>| -> Vec<OsString> {
             prefix.iter().flat_map(|text| text.split_whitespace()).map(OsString::from).collect()
         };

@@ -115,7 +115,7 @@ pub(crate) fn cp(arguments: &CpArguments) -> Result<Outcome, CommandError> {
 /// What is left of a copy that failed.
 fn consequence(error: &CommandError) -> &'static str {
     match error {
-        CommandError::Svm(Error::LeftBehind { .. }) => "",
+        CommandError::Svm(Error::LeftBehind { .. }) | CommandError::NameUnsynced { .. } => "",
         CommandError::Svm(Error::HostLost { .. }) => {
             " (the other stores keep nothing of the copy, and an older file as it was; that host's svmio undoes what it \
              did when it notices, and after a crash svmio verify with the stores of all does)"

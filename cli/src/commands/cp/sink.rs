@@ -82,7 +82,8 @@ impl Sink {
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let file = tempfile::Builder::new()
-            .prefix(".svmio-cp-")
+            // Not as the store's own names begin: the directory may be one of its own that is mounted.
+            .prefix(".cp-svmio-")
             // Less the umask.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
@@ -168,17 +169,16 @@ fn finish_outside(file: NamedTempFile, path: &Path, size: u64, force: bool) -> R
     let failed = |e| writing(path, e);
     file.as_file().set_len(size).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
-    let directory = file.path().parent().map(Path::to_path_buf);
+    // Before it has its name: one that may not be opened could not be synced afterwards.
+    let directory = file.path().parent().map(File::open).transpose().map_err(failed)?;
     let named = if force { file.persist(path) } else { file.persist_noclobber(path) };
     named.map_err(|e| match e.error.kind() {
         io::ErrorKind::AlreadyExists => CommandError::OutsideExists { path: path.into() },
         _ => failed(e.error),
     })?;
     // The name, too, survives a power cut.
-    match directory.map(|directory| File::open(directory)?.sync_all()) {
-        Some(Err(e)) => Err(failed(e)),
-        _ => Ok(()),
-    }
+    let synced = directory.map_or(Ok(()), |directory| directory.sync_all());
+    synced.map_err(|source| CommandError::NameUnsynced { path: path.into(), source })
 }
 
 fn write_zeros(file: &mut File, count: u64) -> io::Result<()> {

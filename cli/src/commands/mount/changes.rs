@@ -1,7 +1,7 @@
 //! What comes, goes, and gets other names.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fuser::{FileAttr, FileHandle, INodeNo, RenameFlags};
@@ -135,6 +135,20 @@ impl Files {
             return Err(number.into());
         }
         self.tree.remove_directory(&path);
+        Ok(())
+    }
+
+    /// Brings to the storage device which names a directory holds, in the stores of this machine.
+    pub(super) fn sync_directory(&self, number: INodeNo) -> Answer<()> {
+        let path = match self.node(number) {
+            Ok(Node::Directory(path)) => path,
+            // It is gone, and what was in it with it.
+            _ => PathBuf::new(),
+        };
+        let directory = self.names.directory(&path)?;
+        for store in self.stores.stores() {
+            store.sync_directory(&directory)?;
+        }
         Ok(())
     }
 

@@ -36,6 +36,8 @@ const SEEK_HOLE: i32 = 4;
 const APPEND: i32 = 0o2000;
 const EXCLUSIVE: i32 = 0o200;
 const TRUNCATE: i32 = 0o1000;
+/// Also a part of `O_SYNC`, and what a single write may ask for (`RWF_DSYNC`).
+const SYNC_DATA: i32 = 0o10_000;
 
 /// What of a mode tells the kind of file, and that of a plain one.
 const KIND: u32 = 0o170_000;
@@ -85,10 +87,9 @@ macro_rules! answer {
 
 impl Filesystem for Face {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // An older kernel does without.
-        for capability in
-            [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP]
-        {
+        // An older kernel does without. Not `FUSE_ASYNC_DIO`: what is appended asynchronously would come in pieces at the same
+        // time, and be stored in the order in which they are answered.
+        for capability in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP] {
             let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_write(LARGEST_WRITE);
@@ -251,11 +252,19 @@ impl Filesystem for Face {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // The kernel does not know where the end is. Pages of mapped memory have their place.
-        let appends = flags.0 & APPEND != 0 && !by.contains(WriteFlags::FUSE_WRITE_CACHE);
+        // Pages of mapped memory have their place, and are not waited for.
+        let is_asked_for = |flag| flags.0 & flag != 0 && !by.contains(WriteFlags::FUSE_WRITE_CACHE);
+        // The kernel does not know where the end is.
+        let appends = is_asked_for(APPEND);
         let write = || -> Answer<()> {
             let file = self.files.opened(handle)?;
-            Ok(file.own()?.write((!appends).then_some(offset), data)?)
+            let file = file.own()?;
+            file.write((!appends).then_some(offset), data)?;
+            // Accesses are direct: the kernel does not ask for it by itself.
+            if is_asked_for(SYNC_DATA) {
+                file.sync()?;
+            }
+            Ok(())
         };
         answer!(reply, write(), () => reply.written(data.len() as u32));
     }
@@ -311,9 +320,9 @@ impl Filesystem for Face {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        // A name is on the storage device when it is there.
-        reply.ok();
+    fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // A name that comes is on the storage device when it is there. One that goes is not gone there yet.
+        answer!(reply, self.files.sync_directory(number), () => reply.ok());
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

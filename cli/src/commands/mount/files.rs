@@ -1,5 +1,6 @@
 //! What is where: names, attributes, lists, and what is open.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -139,6 +140,19 @@ impl Files {
                 let _ = file.settle();
             }
         }
+    }
+
+    /// Where the files are below the mount point of which programs have pages mapped that they may change.
+    pub(super) fn mapped(&self) -> BTreeSet<PathBuf> {
+        let mapped = self.open.all().into_iter().filter_map(|file| match &*file {
+            OpenFile::Own(file) => file.id_if_mapped(),
+            OpenFile::Seen(_) => None,
+        });
+        let path = |id| match self.tree.node(Tree::file(id))? {
+            Node::File(_, path) => Some(path),
+            Node::Directory(_) => None,
+        };
+        mapped.filter_map(path).collect()
     }
 
     /// Makes a list of a directory, to be read piece by piece.

@@ -5,6 +5,7 @@
 //!                  MountPoint     mount_point  the directory, and how it is left again
 //!                  background     background   a process of its own that goes on, and what it tells the one in front
 //!                  serving        serving      the session with the kernel, until it or a signal ends it
+//!                  bring_in       mapped_pages what was stored into mapped memory, before a signal ends it
 //! what it asks     Face           face         the kernel's requests, each answered by one of these:
 //!                  Files          files        what is where: names, attributes, lists
 //!                                 changes      what comes, goes and gets other names
@@ -33,6 +34,7 @@ mod error;
 mod face;
 mod files;
 mod handles;
+mod mapped_pages;
 mod mount_point;
 mod names;
 mod opener;

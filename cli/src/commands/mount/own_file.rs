@@ -133,19 +133,25 @@ impl OwnFile {
     /// # Errors
     /// As [`File::write_at`].
     pub(super) fn write(&self, file: &File, offset: Option<u64>, data: &[u8]) -> Result<()> {
-        self.note_write();
-        match offset {
+        self.change(|| match offset {
             Some(offset) => file.write_at(FileOffset(offset), data),
             None => {
                 let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
                 file.write_at(FileOffset(file.size()), data)
             }
-        }
+        })
     }
 
-    /// Notes that it is about to be changed. Before and not after: what is committed meanwhile may lack the change.
-    pub(super) fn note_write(&self) {
+    /// Changes the file, and notes that. After and not before: who commits meanwhile takes the note away, and what he
+    /// commits may lack the change.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub(super) fn change<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        let changed = change();
+        // What failed may have been done in part.
         *self.written() = Some(SystemTime::now());
+        changed
     }
 
     /// Commits what was written here, as closing a file does.
@@ -256,5 +262,31 @@ pub(super) fn warn_of_closing(name: &FileName, error: &Error) {
 fn touch(file: &File) {
     if let Err(error) = file.touch() {
         tracing::debug!("{error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_while_somebody_else_closes_the_file_is_committed_by_its_own_close() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("/f").unwrap();
+        let opened = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        let open = OwnFile::new(&store, &name, opened, true);
+        let (writer, closer) = (Use::default(), Use::default());
+        let file = open.enter(&writer).unwrap();
+        open.enter(&closer).unwrap();
+        open.write(&file, Some(0), b"before").unwrap();
+        let written = open.change(|| {
+            open.settle(&file)?;
+            open.leave(&closer)?;
+            file.write_at(FileOffset(6), b" and meanwhile")
+        });
+        written.unwrap();
+        open.settle(&file).unwrap();
+        assert!(file.is_committed());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use svmio_svm::{File, Result};
+use svmio_svm::{File, FileId, Result};
 
 use super::attributes::Facts;
 use super::own_file::{OwnFile, Use, warn_of_closing};
@@ -47,6 +47,12 @@ impl OwnHandle {
         self.is_mapped.store(true, Ordering::Relaxed);
     }
 
+    /// The file's identity, if pages of it may be mapped and changed.
+    pub(super) fn id_if_mapped(&self) -> Option<FileId> {
+        let is_mapped = self.for_writing && self.is_mapped.load(Ordering::Relaxed);
+        is_mapped.then(|| self.file.id())
+    }
+
     /// As [`OwnFile::write`].
     pub(super) fn write(&self, offset: Option<u64>, data: &[u8]) -> Result<()> {
         self.access(|file| self.file.write(file, offset, data))
@@ -55,15 +61,13 @@ impl OwnHandle {
     /// # Errors
     /// As [`File::set_size`].
     pub(super) fn set_size(&self, size: u64) -> Result<()> {
-        self.file.note_write();
-        self.access(|file| file.set_size(size))
+        self.access(|file| self.file.change(|| file.set_size(size)))
     }
 
     /// # Errors
     /// As [`File::preallocate`].
     pub(super) fn preallocate(&self, size: u64) -> Result<()> {
-        self.file.note_write();
-        self.access(|file| file.preallocate(size))
+        self.access(|file| self.file.change(|| file.preallocate(size)))
     }
 
     /// A copy of the descriptor is closed: commits what was written, and gives the file up if nobody else here has it

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::MountError;
 use super::face::Face;
 use super::files::Files;
+use super::mapped_pages;
 use super::mount_point::{Device, MountPoint};
 use crate::commands::CommandError;
 use crate::commands::interruption::Interruption;
@@ -92,6 +93,10 @@ impl Served {
         let failed = |source| MountError::Serving { point: self.point.path().to_path_buf(), source };
         interruption.wait_readable(self.end.as_fd()).map_err(failed)?;
         if interruption.check().is_err() {
+            if self.is_at_the_point() {
+                let mapped = self.files.mapped().into_iter();
+                mapped_pages::bring_in(mapped.map(|path| self.point.path().join(path)).collect());
+            }
             self.files.settle_all();
             self.unmount()?;
             // The helper leaves who has something open below it in peace, for as long as they like.
@@ -108,11 +113,15 @@ impl Served {
     fn unmount(&self) -> Result<(), MountError> {
         // The number alone does not tell: once the mount is gone, the next one may get it. Until then, the kernel is
         // connected, unless the mount was only cut off (`umount -f` while something is open).
-        let is_at_the_point = self.point.device().is_ok_and(|device| device == self.device);
-        match is_at_the_point && (self.is_connected() || self.point.is_cut_off()) {
+        match self.is_at_the_point() && (self.is_connected() || self.point.is_cut_off()) {
             true => self.point.leave(),
             false => Ok(()),
         }
+    }
+
+    /// Whether the mount, or one that has got its number since, is what is seen at the mount point.
+    fn is_at_the_point(&self) -> bool {
+        self.point.device().is_ok_and(|device| device == self.device)
     }
 
     /// Whether the kernel may still ask something.

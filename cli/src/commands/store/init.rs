@@ -26,6 +26,9 @@ example. svmio store unmount takes the file system away again; so does a reboot.
 
 Exit codes: 0 fine; 1 it failed; 2 wrong command line.";
 
+/// Sizes are rounded up to whole pages of the machine, which are no larger than this.
+const PAGE: u64 = 64 << 10;
+
 /// The arguments of `svmio store init`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -73,6 +76,9 @@ pub(super) fn init(arguments: &InitArguments) -> Result<Outcome, CommandError> {
     }
     let mounted = mounted(&path, arguments.mount, wishes)?;
     output.line(mounted)?;
+    if let Some(bytes) = wishes.size {
+        warn_unless_limited(&path, bytes)?;
+    }
     if user == caller {
         let existed = path.join("store.json").exists();
         let store = Store::open(&path)?;
@@ -86,6 +92,21 @@ pub(super) fn init(arguments: &InitArguments) -> Result<Outcome, CommandError> {
     }
     output.finish()?;
     Ok(Outcome::Fine)
+}
+
+/// Says so where the store's file system is not as large as was asked for: there is none of its own, or it was there
+/// already.
+fn warn_unless_limited(path: &Path, wanted: u64) -> Result<(), CommandError> {
+    let shown = path.display();
+    match own_file_system::size_of_its_own(path)? {
+        None => tracing::warn!("--size {wanted} has no effect: {shown} has no file system of its own"),
+        Some(bytes) if bytes < wanted || bytes - wanted >= PAGE => tracing::warn!(
+            "--size {wanted} has no effect: {shown} has a file system of {bytes} bytes already, which root changes by \
+             mount -o remount,size={wanted} {shown}"
+        ),
+        Some(_) => {}
+    }
+    Ok(())
 }
 
 /// Mounts what is to be mounted, and says what became of it.

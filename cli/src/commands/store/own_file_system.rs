@@ -48,6 +48,22 @@ pub(super) fn has_its_own(path: &Path) -> Result<bool, CommandError> {
     Ok(is_at(path, &beneath(path)?))
 }
 
+/// How many bytes the one at `path` may take; `None` where there is none.
+///
+/// # Errors
+/// As [`beneath`].
+pub(super) fn size_of_its_own(path: &Path) -> Result<Option<u64>, CommandError> {
+    if !has_its_own(path)? {
+        return Ok(None);
+    }
+    let room = rustix::fs::statvfs(path).map_err(|e| CommandError::Outside {
+        action: "looking at",
+        path: path.into(),
+        source: e.into(),
+    })?;
+    Ok(Some(room.f_blocks * room.f_frsize))
+}
+
 /// The file system that `path` lies on, or is going to.
 ///
 /// # Errors
@@ -66,7 +82,7 @@ pub(super) fn mount(path: &Path, wishes: Wishes) -> Result<&'static str, Command
     let outside =
         |source: io::Error| CommandError::Outside { action: "mounting on", path: path.into(), source };
     let refused = |reason: &'static str| CommandError::NotMounted { path: path.into(), reason };
-    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+    match make_directory(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(outside(e)),
         _ => {}
     }
@@ -96,6 +112,19 @@ pub(super) fn mount(path: &Path, wishes: Wishes) -> Result<&'static str, Command
         return Err(refused(hidden));
     }
     Ok(kind)
+}
+
+/// Makes a directory that is its owner's alone, and what is missing on the way there, which others have to get through:
+/// the user that root makes it for.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        // Whatever the caller hides of his own files. No other thread makes any.
+        let usual = rustix::process::umask(Mode::WGRP | Mode::WOTH);
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
+        rustix::process::umask(usual);
+        made?;
+    }
+    DirBuilder::new().mode(0o700).create(path)
 }
 
 fn mount_on(path: &Path, wishes: Wishes) -> io::Result<&'static str> {

@@ -46,6 +46,21 @@ fn a_mount_point_is_named_by_whatever_path_leads_there() {
 }
 
 #[test]
+fn svmio_itself_copies_into_a_mounted_directory() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    setting.put("/file", b"new");
+    let to = mounted.name("deeper/copy");
+    fs::create_dir(mounted.path("deeper")).unwrap();
+    setting.printed(&["cp", "svm:/file", &to]);
+    assert_eq!(fs::read(&to).unwrap(), b"new");
+    setting.put("/newer", b"newer");
+    setting.printed(&["cp", "-f", "svm:/newer", &to]);
+    assert_eq!(setting.printed(&["cat", &to]), "newer");
+    assert_eq!(fs::read_dir(mounted.path("deeper")).unwrap().count(), 1);
+}
+
+#[test]
 fn for_reading_only_nothing_is_changed() {
     let setting = Setting::new();
     setting.put("/file", b"content");

@@ -1,7 +1,7 @@
 //! How a mount ends, and what is left then: nothing but the files.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
@@ -68,6 +68,41 @@ fn a_signal_unmounts_whether_files_are_open_or_not() {
             setting.printed(&["verify"]);
         }
     }
+}
+
+#[test]
+fn what_a_running_program_has_stored_into_mapped_memory_is_there_after_a_signal() {
+    const PROGRAM: &str = "
+import mmap, os, sys
+file = open(sys.argv[1], 'r+b')
+mapped = mmap.mmap(file.fileno(), 0)
+mapped[100000:100006] = b'stored'
+os.rename(sys.argv[1], sys.argv[2])
+print('stored', flush=True)
+sys.stdin.read()
+";
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let (server, end) = (mounted.server(), End::of(mounted.server()));
+    fs::write(mounted.path("file"), noise(200_000, 1)).unwrap();
+    let program = Command::new("python3")
+        .args(["-c", PROGRAM])
+        .args([mounted.path("file"), mounted.path("renamed")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut program = program.unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "stored\n");
+    kill_process(server, Signal::TERM).unwrap();
+    end.wait();
+    let read = ["cat", &mounted.name("renamed"), "--offset", "100000", "--length", "6"];
+    assert_eq!(setting.printed(&read), "stored");
+    assert!(!is_mounted(&mounted.point));
+    drop(program.stdin.take());
+    program.wait().unwrap();
+    setting.printed(&["verify"]);
 }
 
 #[test]

@@ -150,6 +150,42 @@ fn many_read_and_write_at_the_same_time() {
 }
 
 #[test]
+fn what_is_appended_asynchronously_keeps_its_order() {
+    // By the system calls of libaio: one write of many pieces, each page with its number.
+    const PROGRAM: &str = "
+import ctypes, os, platform, struct, sys
+setup, getevents, submit = (206, 208, 209) if platform.machine() == 'x86_64' else (0, 4, 2)
+function = ctypes.CDLL(None, use_errno=True).syscall
+def call(number, *arguments):
+    done = function(number, *arguments)
+    assert done >= 0, os.strerror(ctypes.get_errno())
+    return done
+def long(value): return ctypes.c_long(value)
+context = ctypes.c_ulong(0)
+call(setup, long(1), ctypes.byref(context))
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_DIRECT)
+size = 16 << 20
+for first in 0, 4096:
+    data = b''.join(page.to_bytes(4, 'little') * 1024 for page in range(first, first + 4096))
+    memory = ctypes.create_string_buffer(data, size)
+    place = ctypes.addressof(memory)
+    request = ctypes.create_string_buffer(
+        struct.pack('<QIIHhIQQqQII', 0, 0, 0, 1, 0, file, place, size, 0, 0, 0, 0))
+    assert call(submit, context, long(1), ctypes.byref(ctypes.pointer(request))) == 1
+    event = ctypes.create_string_buffer(32)
+    assert call(getevents, context, long(1), long(1), event, None) == 1
+    assert struct.unpack('<QQqq', event.raw)[2] == size
+";
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    run("python3", &["-c", PROGRAM], &mounted.path("file"));
+    let content = fs::read(mounted.path("file")).unwrap();
+    let pages: Vec<_> =
+        content.chunks(4096).map(|page| u32::from_le_bytes(*page.first_chunk().unwrap())).collect();
+    assert!(pages == (0..8192).collect::<Vec<_>>());
+}
+
+#[test]
 fn programs_that_carry_whole_trees_find_what_they_expect() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);
