@@ -216,9 +216,10 @@ fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Outcome> {
     let log = paths.mpich_tests().join("log").join(case.mpi.name()).join(name);
     let finished = process::run_limited(&mut command, LIMIT, &log)?;
     let is_nonblocking = case.collectives == Collectives::Preload && NONBLOCKING.contains(&program.as_str());
+    let by_component = case.collectives == Collectives::Component;
     let takes_part = || {
         let is_stock = *ranks == 1 || case.collectives == Collectives::Stock;
-        is_stock || is_not_ours(program) || has_taken_some(&finished.output, is_nonblocking)
+        is_stock || is_not_ours(program, by_component) || has_taken_some(&finished.output, is_nonblocking)
     };
     let fault = finished
         .fault(LIMIT, || Success::NoErrors.shortfall(&finished.output))
