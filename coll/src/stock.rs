@@ -58,7 +58,6 @@ macro_rules! functions {
 
 functions! {
     comm_call_errhandler = "PMPI_Comm_call_errhandler\0": fn(Comm<A>, c_int);
-    comm_dup = "PMPI_Comm_dup\0": fn(Comm<A>, *mut Comm<A>);
     comm_split = "PMPI_Comm_split\0": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
     comm_free = "PMPI_Comm_free\0": fn(*mut Comm<A>);
     comm_set_errhandler = "PMPI_Comm_set_errhandler\0": fn(Comm<A>, Errhandler<A>);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
 };
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
@@ -255,6 +255,11 @@ macro_rules! mpis {
             #[test]
             fn jobs_do_not_become_more_and_more() {
                 many_jobs(Mpi::$mpi);
+            }
+
+            #[test]
+            fn attributes_of_a_process_go_once() {
+                attributes_go_once(Mpi::$mpi, "preload");
             }
 
             #[test]
