@@ -79,7 +79,7 @@ functions! {
             fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>, *mut Request<A>);
         ibcast = c"PMPI_Ibcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>, *mut Request<A>);
         comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
-        comm_dup = c"PMPI_Comm_dup": fn(Comm<A>, *mut Comm<A>);
+        comm_split = c"PMPI_Comm_split": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
         comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
         comm_create_keyval = c"PMPI_Comm_create_keyval":
             fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
@@ -210,11 +210,12 @@ impl<A: Abi> Mpi<A> {
         size
     }
 
-    /// A further communicator of this process alone.
-    pub(crate) fn duplicate_self(&self) -> Option<Comm<A>> {
+    /// A further communicator of this process alone, without the attributes that the program has of `MPI_COMM_SELF`:
+    /// when it is freed, nothing is done that is for the end of MPI.
+    pub(crate) fn another_self(&self) -> Option<Comm<A>> {
         let mut own = self.constants.comm_self;
         // SAFETY: stores one handle.
-        let code = unsafe { (self.comm_dup)(self.constants.comm_self, &raw mut own) };
+        let code = unsafe { (self.comm_split)(self.constants.comm_self, 0, 0, &raw mut own) };
         (code == SUCCESS).then_some(own)
     }
 

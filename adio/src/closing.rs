@@ -102,7 +102,7 @@ impl<A: Abi> Ahead<A> {
     /// long as it exists: it stays for good, and ROMIO has one of this rank alone to free.
     fn finish(self, mpi: &Mpi<A>, fd: &mut RomioFile<A>, handle: &Handle) -> Result<(), Failure> {
         let is_whole = handle.company().is_none_or(|company| company.check().is_ok());
-        let own = if is_whole { None } else { mpi.duplicate_self() };
+        let own = if is_whole { None } else { mpi.another_self() };
         if own.is_some() && handle.team.member() != 0 {
             // Each would be the first rank there, which removes the file.
             fd.access_mode &= !amode::DELETE_ON_CLOSE;

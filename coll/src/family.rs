@@ -18,6 +18,10 @@ pub trait Family: Abi {
     /// The address that `MPI_IN_PLACE` is.
     const IN_PLACE: usize;
 
+    /// Whether the elements of a predefined datatype are as long with each MPI of the family: not where a handle names
+    /// one of Fortran's types, and has no size.
+    const HANDLES_HAVE_SIZES: bool;
+
     /// A handle as a number, which no other handle of its kind has at the same time.
     fn number(handle: Self::Handle) -> u64;
 
@@ -27,7 +31,8 @@ pub trait Family: Abi {
     /// A symbol that is missing.
     fn communicators(library: &Library) -> Result<Communicators<Self>, SymbolError>;
 
-    /// What the elements of predefined datatypes are; of those that this MPI has.
+    /// What the elements of predefined datatypes are; of those that this MPI has. Where handles have no sizes, how long
+    /// they usually are.
     fn kinds(library: &Library) -> Vec<(Datatype<Self>, Kind)>;
 
     /// The predefined operations.

@@ -117,6 +117,16 @@ impl Group {
         }
     }
 
+    /// Bytes of the longest element that every reduction takes: the same for all members.
+    pub(crate) fn longest_element(&self) -> usize {
+        match &self.members {
+            Members::OneMemory(group) => group.longest_element(),
+            Members::Nodes(nodes) => nodes.group.longest_element(),
+            // Messages take elements of any length.
+            Members::OverMpi(_) => usize::MAX,
+        }
+    }
+
     /// A number that is larger after each operation that others take part in.
     #[inline]
     pub(crate) fn operations(&self) -> u64 {

@@ -245,6 +245,7 @@ fn keys<A: Family>(stock: &'static Stock<A>) -> Option<&'static Keys> {
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
     let keys = made.map_err(|failure| tell_once(&IS_TOLD, &failure)).ok()?;
     stock.begin_packing();
+    stock.learn_kinds();
     Some(stock.keys.get_or_init(|| keys))
 }
 

@@ -33,6 +33,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The same where an element has `size` bytes in a row, as MPI says: how long those of Fortran's types are is up to
+    /// how MPI's Fortran compiler was called. `None` where no such element is known.
+    pub(crate) fn of_size(self, size: usize) -> Option<Self> {
+        if self.width().is_none_or(|width| width == size) {
+            return Some(self);
+        }
+        match self {
+            Self::Integer(number) => number.of_size(size).map(Self::Integer),
+            Self::Real(Some(number)) => number.of_size(size).map(|number| Self::Real(Some(number))),
+            Self::Complex { .. } if [8, 16, 32].contains(&size) => Some(Self::Complex { width: size }),
+            Self::Logical { .. } if [1, 2, 4, 8].contains(&size) => Some(Self::Logical { width: size }),
+            _ => None,
+        }
+    }
+
     /// Bytes of an element, where it has no gaps and is one.
     pub(crate) fn width(self) -> Option<usize> {
         match self {
@@ -62,6 +77,16 @@ pub enum Number {
 }
 
 impl Number {
+    /// The one of the same kind that has so many bytes.
+    fn of_size(self, size: usize) -> Option<Self> {
+        let alike: &[Self] = match self {
+            Self::I8 | Self::I16 | Self::I32 | Self::I64 => &[Self::I8, Self::I16, Self::I32, Self::I64],
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 => &[Self::U8, Self::U16, Self::U32, Self::U64],
+            Self::F32 | Self::F64 => &[Self::F32, Self::F64],
+        };
+        alike.iter().copied().find(|number| number.width() == size)
+    }
+
     fn width(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
@@ -247,6 +272,37 @@ mod tests {
         assert_eq!(combined(Operator::Product, kind, left, right), bytes([0.375, -16.0]));
         assert_eq!(combined(Operator::Max, kind, left, right), bytes([1.5, 8.0]));
         assert_eq!(combined(Operator::Min, kind, left, right), bytes([0.25, -2.0]));
+    }
+
+    /// As with an Open MPI whose Fortran compiler was called with `-fdefault-integer-8` and `-fdefault-real-8`.
+    #[test]
+    fn elements_are_as_long_as_mpi_says() {
+        let real = |number| Kind::Real(Some(number));
+        for (listed, size, found) in [
+            (Kind::Integer(Number::I32), 4, Some(Kind::Integer(Number::I32))),
+            (Kind::Integer(Number::I32), 8, Some(Kind::Integer(Number::I64))),
+            (Kind::Integer(Number::U64), 4, Some(Kind::Integer(Number::U32))),
+            (Kind::Integer(Number::I32), 16, None),
+            (real(Number::F32), 8, Some(real(Number::F64))),
+            (real(Number::F64), 16, None),
+            (real(Number::F32), 2, None),
+            (Kind::Real(None), 16, Some(Kind::Real(None))),
+            (Kind::Real(None), 8, None),
+            (Kind::Complex { width: 8 }, 16, Some(Kind::Complex { width: 16 })),
+            (Kind::Complex { width: 16 }, 24, None),
+            (Kind::Logical { width: 4 }, 8, Some(Kind::Logical { width: 8 })),
+            (Kind::Text { width: 1 }, 4, None),
+            (Kind::Byte, 2, None),
+            // One that this MPI was built without.
+            (Kind::Integer(Number::I32), 0, None),
+            // Those have gaps, and MPI is asked for each.
+            (Kind::Pair, 16, Some(Kind::Pair)),
+            (Kind::Null, 0, Some(Kind::Null)),
+        ] {
+            assert_eq!(listed.of_size(size), found, "{listed:?} of {size} bytes");
+            let width = found.and_then(Kind::width);
+            assert!(width.is_none_or(|width| width == size), "{listed:?} of {size} bytes: {width:?}");
+        }
     }
 
     #[test]

@@ -58,7 +58,6 @@ macro_rules! functions {
 
 functions! {
     comm_call_errhandler = "PMPI_Comm_call_errhandler\0": fn(Comm<A>, c_int);
-    comm_dup = "PMPI_Comm_dup\0": fn(Comm<A>, *mut Comm<A>);
     comm_split = "PMPI_Comm_split\0": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
     comm_free = "PMPI_Comm_free\0": fn(*mut Comm<A>);
     comm_set_errhandler = "PMPI_Comm_set_errhandler\0": fn(Comm<A>, Errhandler<A>);
@@ -97,7 +96,7 @@ pub struct Stock<A: Family> {
     pub(crate) mpi: &'static Mpi<A>,
     pub(crate) communicators: Communicators<A>,
     functions: Functions<A>,
-    kinds: Vec<(Datatype<A>, Kind)>,
+    kinds: OnceLock<Vec<(Datatype<A>, Kind)>>,
     operators: Vec<(Op<A>, Operator)>,
     /// A request that is complete and there for ever.
     pub(crate) completed: Option<Request<A>>,
@@ -125,7 +124,7 @@ impl<A: Family> Stock<A> {
             mpi,
             communicators: A::communicators(&library).map_err(unusable)?,
             functions: Functions::resolve(mpi).map_err(unusable)?,
-            kinds: A::kinds(&library),
+            kinds: OnceLock::new(),
             operators: A::operators(&library),
             completed: A::completed_request(&library),
             testing: Testing::new(),
@@ -135,10 +134,23 @@ impl<A: Family> Stock<A> {
         Ok(A::stock().get_or_init(|| stock))
     }
 
-    /// What the elements of a predefined datatype are.
+    /// Learns what the elements of predefined datatypes are. To be called while MPI answers; of a datatype of which
+    /// this MPI's elements are other ones than known here, MPI is asked at each call.
+    pub(crate) fn learn_kinds(&self) {
+        let Ok(library) = Library::mpi() else { return };
+        let of_size = |(datatype, kind): (Datatype<A>, Kind)| {
+            if A::HANDLES_HAVE_SIZES || kind == Kind::Null {
+                return Some((datatype, kind));
+            }
+            Some((datatype, kind.of_size(usize::try_from(self.mpi.type_size(datatype)).ok()?)?))
+        };
+        let _ = self.kinds.set(A::kinds(&library).into_iter().filter_map(of_size).collect());
+    }
+
+    /// What the elements of a predefined datatype are, where that is known.
     #[inline]
     pub(crate) fn kind(&self, datatype: Datatype<A>) -> Option<Kind> {
-        self.kinds.iter().find(|(known, _)| known.0 == datatype.0).map(|(_, kind)| *kind)
+        self.kinds.get()?.iter().find(|(known, _)| known.0 == datatype.0).map(|(_, kind)| *kind)
     }
 
     /// Which operation a predefined one is.

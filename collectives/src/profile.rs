@@ -72,11 +72,21 @@ impl Profile {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Writes it to a file, which is there whole or as it was.
+    /// Writes it to a file, which is there whole or as it was: the one that a link points to. What is no file, as a
+    /// device or a pipe, is written into.
     ///
     /// # Errors
     /// What writing gives.
     pub fn save(&self, path: &Path) -> io::Result<()> {
+        let path = match path.canonicalize() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            found => found.unwrap_or_else(|_| path.to_owned()),
+        };
+        let is_other = |metadata: fs::Metadata| !metadata.is_file();
+        // Of what is still a link nothing is lost: it points to nothing, or to what has no path, as a pipe.
+        if path.is_symlink() || fs::metadata(&path).is_ok_and(is_other) {
+            return self.write_to(fs::File::create(&path)?);
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file =
             tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
@@ -214,6 +224,8 @@ pub enum ProfileError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileTypeExt;
+
     use super::{Matrix, Profile, ProfileError};
     use crate::rank::Rank;
 
@@ -246,6 +258,32 @@ mod tests {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let error = profile().write_to(full).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_points_to_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["profile.json", "link.json"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink("profile.json", &link).unwrap();
+        // To nothing at first.
+        for profile in [profile(), profile().sharing(2)] {
+            profile.save(&link).unwrap();
+            assert!(link.is_symlink() && !file.is_symlink());
+            assert_eq!(Profile::load(&file).unwrap(), profile);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_into() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+        profile().save(&pipe).unwrap();
+        assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+        let mut written = serde_json::Deserializer::from_reader(reader).into_iter();
+        assert_eq!(written.next().unwrap().ok(), Some(profile()));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

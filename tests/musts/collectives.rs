@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
 };
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
@@ -168,6 +168,20 @@ fn large(mpi: Mpi) {
     assert_eq!(counted(&output, "bcast"), (2, 2), "{output}");
 }
 
+/// Elements are combined that are longer than what the user's settings have a group do; shorter ones are the group's.
+fn long_elements(mpi: Mpi) {
+    let program = Program::c("collectives_elements", mpi);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 4).collectives("preload").variable("SVMIO_STATS", "1");
+    let job = ["1024", "2048", "8192"].into_iter().fold(job, Job::argument);
+    let output = job.variable("SVMIO_COMPONENTS", "shared.slot=4096").succeed();
+    assert!(output.contains("elements of any length are right"), "{output}");
+    for collective in ["allreduce", "reduce", "scan", "reduce_scatter_block"] {
+        assert_eq!(counted(&output, collective), (1, 3), "{collective}: {output}");
+    }
+    assert_eq!(counted(&output, "barrier"), (3, 3), "{output}");
+}
+
 /// A rank that goes without a word is named to all others.
 fn lost(mpi: Mpi) {
     those_left_hear_of_a_loss(mpi, Nodes::One, 3, |job| job.collectives("preload"));
@@ -258,6 +272,11 @@ macro_rules! mpis {
             }
 
             #[test]
+            fn attributes_of_a_process_go_once() {
+                attributes_go_once(Mpi::$mpi, "preload");
+            }
+
+            #[test]
             fn borders_are_kept() {
                 borders(Mpi::$mpi);
             }
@@ -265,6 +284,11 @@ macro_rules! mpis {
             #[test]
             fn large_elements_go_as_others() {
                 large(Mpi::$mpi);
+            }
+
+            #[test]
+            fn elements_are_combined_however_long_they_are() {
+                long_elements(Mpi::$mpi);
             }
 
             #[test]

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
 };
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
@@ -87,6 +87,11 @@ fn what_does_not_block_goes_on() {
             assert!(ours > 0 && ours <= all, "{collective}: {output}");
         }
     }
+}
+
+#[test]
+fn attributes_of_a_process_go_once() {
+    attributes_go_once(MPI, "component");
 }
 
 /// Open MPI makes communicators by collectives that do not block, while the program is in others.

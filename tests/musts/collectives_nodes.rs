@@ -280,6 +280,28 @@ mpis! {
     openmpi5: WheelOpenMpi;
 }
 
+/// Elements are combined that are longer than what the user's settings have the members of a node do, which MPI is left;
+/// its messages take any.
+#[test]
+fn elements_are_combined_however_long_they_are() {
+    for mpi in Mpi::DEBIAN {
+        let program = Program::c("collectives_elements", mpi);
+        for (between, expected) in [(Between::Fabric, (1, 2)), (Between::Mpi, (2, 2))] {
+            let nodes = Nodes::Emulated(2);
+            let scratch = nodes.scratch();
+            let job = job(&scratch, &program, nodes, 4).argument("2048").argument("100000");
+            let output = match between {
+                Between::Fabric => job.variable("SVMIO_COMPONENTS", "shared.slot=4096").succeed(),
+                Between::Mpi => job.variable(BY_MPI.0, BY_MPI.1).succeed(),
+            };
+            assert!(output.contains("elements of any length are right"), "{output}");
+            for collective in ["allreduce", "reduce", "scan", "reduce_scatter_block"] {
+                assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
+            }
+        }
+    }
+}
+
 #[test]
 fn hosts_get_what_mpi_gives() {
     let hosts = Hosts::new(4);

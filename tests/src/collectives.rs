@@ -1,10 +1,12 @@
-//! What jobs tell of the collectives that svmio did for them: by `SVMIO_STATS=1`, and when one of them is lost.
+//! What jobs tell of the collectives that svmio did for them: by `SVMIO_STATS=1`, and when one of them is lost; and
+//! what they do under each adapter.
 
 use crate::is_full_run;
 use crate::job::Job;
 use crate::mpi::Mpi;
 use crate::nodes::Nodes;
 use crate::program::Program;
+use crate::scratch::Scratch;
 
 /// All that svmio does; see [`nonblocking`], too.
 pub const EVERY: [&str; 17] = [
@@ -74,5 +76,21 @@ pub fn those_left_hear_of_a_loss(mpi: Mpi, nodes: Nodes, ranks: u32, with: impl 
         let is_right =
             |line: &str| line.contains("allreduce by svmio failed") && line.contains("rank 1 on node");
         assert!(told.lines().count() == 2 && told.lines().all(is_right), "{told}");
+    }
+}
+
+/// An attribute of `MPI_COMM_SELF` goes once, at the end of MPI, though svmio does collectives by an adapter, and keeps
+/// a file.
+///
+/// # Panics
+/// Where it goes more often, or svmio does nothing.
+pub fn attributes_go_once(mpi: Mpi, adapter: &'static str) {
+    let program = Program::c("own_attributes", mpi);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 2).collectives(adapter).variable("SVMIO_STATS", "1");
+    let output = job.argument("svm:/attributes").succeed();
+    assert_eq!(output.matches("the attribute went 1 times").count(), 2, "{output}");
+    for collective in ["allreduce", "bcast"] {
+        assert!(counted(&output, collective).0 > 0, "{collective}: {output}");
     }
 }

@@ -10,7 +10,7 @@ mod operands;
 use std::ffi::{c_int, c_void};
 
 use svmio_adio::abi::{Datatype, Op};
-use svmio_collectives::executor::{GroupSettings, Operation};
+use svmio_collectives::executor::Operation;
 
 use super::{Call, Outcome, or_leave};
 use crate::error::Result;
@@ -147,8 +147,8 @@ impl<A: Family> Call<'_, A> {
             Some(width) => Span { extent: width, lower: 0, is_dense: true },
             None => or_leave!(Span::of(stock, call.datatype)),
         };
-        // The longest element that every function of a group takes.
-        if span.extent > GroupSettings::default().slot / group.size() / 64 * 64 {
+        // Who is given a longer one ends the group for all.
+        if span.extent > group.longest_element() {
             return Ok(false);
         }
         let operands = Operands { stock, call, count, span };

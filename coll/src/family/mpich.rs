@@ -14,6 +14,8 @@ use crate::stock::Stock;
 impl Family for Mpich {
     /// -1.
     const IN_PLACE: usize = usize::MAX;
+    /// In their second byte.
+    const HANDLES_HAVE_SIZES: bool = true;
 
     #[inline]
     fn number(handle: c_int) -> u64 {
@@ -112,3 +114,15 @@ const KINDS: [(u32, Kind); 57] = [
     (0x4c00_1023, Kind::Pair),                    // MPI_2DOUBLE_PRECISION
     (0x0c00_0000, Kind::Null),                    // MPI_DATATYPE_NULL
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{KINDS, Kind};
+
+    #[test]
+    fn kinds_are_as_long_as_their_handles_say() {
+        for (handle, kind) in KINDS.iter().filter(|(_, kind)| *kind != Kind::Pair && *kind != Kind::Null) {
+            assert_eq!(kind.of_size((handle >> 8 & 0xff) as usize), Some(*kind), "{handle:#x}");
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::stock::Stock;
 
 impl Family for OpenMpi {
     const IN_PLACE: usize = 1;
+    const HANDLES_HAVE_SIZES: bool = false;
 
     #[inline]
     fn number(handle: usize) -> u64 {

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use svmio_adio::abi::{Abi, Comm, Datatype, SUCCESS};
+use svmio_adio::abi::{Abi, Comm, Datatype};
 
 use super::{Stock, check};
 use crate::error::{Error, Result};
@@ -13,15 +13,11 @@ use crate::family::Family;
 pub(super) const PACKED_AT_ONCE: usize = 1 << 30;
 
 impl<A: Family> Stock<A> {
-    /// Makes a communicator for packing, with an error handler of its own. To be called once, by one thread.
+    /// Makes a communicator for packing, with an error handler of its own, and without the attributes that the program
+    /// has of `MPI_COMM_SELF`: what these do when they go, at the end of MPI, is to be done once. To be called once, by
+    /// one thread.
     pub(crate) fn begin_packing(&self) {
-        let mut comm = self.communicators.own;
-        // SAFETY: stores a new communicator, and gives it a handler.
-        let is_made = unsafe {
-            (self.functions.comm_dup)(self.communicators.own, &raw mut comm) == SUCCESS
-                && (self.functions.comm_set_errhandler)(comm, self.communicators.errors_return) == SUCCESS
-        };
-        if is_made {
+        if let Ok(comm) = self.twin(self.communicators.own) {
             let _ = self.packing.set(comm);
         }
     }
@@ -29,9 +25,7 @@ impl<A: Family> Stock<A> {
     /// Frees it. Nothing is packed any more.
     pub(crate) fn end_packing(&self) {
         if let Some(&comm) = self.packing.get() {
-            let mut comm = comm;
-            // SAFETY: made by `begin_packing`; the caller vouches that it is in no use.
-            unsafe { (self.functions.comm_free)(&raw mut comm) };
+            self.free_twin(comm);
         }
     }
 

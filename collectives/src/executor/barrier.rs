@@ -103,7 +103,12 @@ impl Barrier {
 
     /// Has all whom this member signals hear that it will not come any more.
     pub(crate) fn refuse(&self) {
-        passing::refuse(&self.planned, &self.ground, self.completed);
+        self.refuse_for(self.ground.own());
+    }
+
+    /// The same where `member` is to be named to them, since this one leaves because of that one.
+    pub(super) fn refuse_for(&self, member: usize) {
+        passing::refuse(&self.planned, &self.ground, member, self.completed);
     }
 
     /// Returns when all members have come, if the schedule [is a barrier](Schedule::is_barrier).

@@ -1,6 +1,6 @@
 //! What can go wrong in executing.
 
-use svmio_transport::{Rank, SegmentId};
+use svmio_transport::{Error as FabricError, Rank, SegmentId};
 
 /// What executors return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -109,4 +109,21 @@ pub enum Error {
         /// Which.
         member: usize,
     },
+}
+
+impl Error {
+    /// That a member has left a group, without a word why.
+    pub(super) fn has_left(member: usize) -> Self {
+        Self::Refused { member, reason: "it has left the group".to_owned() }
+    }
+
+    /// Who is to be named to those who wait for the member `own`, which has met this error and leaves: the one who has
+    /// left first, as far as is known. Nobody where they hear by themselves of what is behind it.
+    pub(super) fn who_leaves(&self, own: usize) -> Option<usize> {
+        match self {
+            Self::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) => None,
+            Self::Refused { member, .. } => Some(*member),
+            _ => Some(own),
+        }
+    }
 }

@@ -23,6 +23,10 @@ pub(super) struct Place {
     pub(super) offset: u64,
 }
 
+/// How far behind a flag the word is that tells who will not come any more, where one is to be told: the number of that
+/// member, from 1 on. A cache line has room for both.
+const REFUSAL: u64 = size_of::<u64>() as u64;
+
 /// The members' memory, and how signals go through it.
 #[derive(Debug)]
 pub(super) struct Ground {
@@ -221,6 +225,36 @@ impl Ground {
         patience: &mut Patience,
     ) -> Result<()> {
         self.await_all(flags, Wanted { generation, or_beside: None }, patience)
+    }
+
+    /// The same of flags by which others may be told, too, that [a member leaves](Self::refuse).
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where one did; those of [`await_all`](Self::await_all).
+    pub(super) fn await_flags_or_refusal(
+        &self,
+        flags: &[Place],
+        generation: u64,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        self.await_all(flags, Wanted { generation, or_beside: Some(REFUSAL) }, patience)?;
+        // Who has come and left since has come.
+        match flags.iter().find(|flag| self.word(**flag) < generation) {
+            None => Ok(()),
+            Some(flag) => {
+                let told = self.word(Place { offset: flag.offset + REFUSAL, ..*flag });
+                Err(Error::has_left((told as usize).saturating_sub(1)))
+            }
+        }
+    }
+
+    /// Has those hear who await these flags that this member will not come any more, because of `member`.
+    pub(super) fn refuse(&self, flags: impl Iterator<Item = Place>, member: usize) {
+        for flag in flags {
+            let refusal = Place { offset: flag.offset + REFUSAL, ..flag };
+            // Who cannot be reached is lost, or hears of it from others.
+            let _ = self.signal(&[refusal], member as u64 + 1);
+        }
     }
 
     /// Returns when what is wanted of each of these flags of this member's has come.

@@ -196,6 +196,12 @@ impl Group {
         self.members.len()
     }
 
+    /// Bytes of the longest element that every reduction takes: the same for all members.
+    #[must_use]
+    pub fn longest_element(&self) -> usize {
+        self.settings.longest_element(self.size())
+    }
+
     /// Has this member's waits end with an error when one of `ranks` is lost, too. To be called before the first
     /// operation.
     pub(super) fn watch(&mut self, ranks: &[Rank]) {

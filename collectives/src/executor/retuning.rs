@@ -30,6 +30,10 @@
 //! come has left the old barrier. So all have left the old one's last round before any enters the new one's first,
 //! and no signal of the old one is under way. Where a member cannot join a new barrier, the council tells all, and
 //! all keep the old one.
+//!
+//! **Failing.** Who meets an error of its own in any of this tells all who may wait for it, in the barriers, in the
+//! council and where signals are measured, and who hears of it tells it on: so for all members the call ends with an
+//! error.
 
 mod budget;
 mod concerted;
@@ -102,6 +106,7 @@ pub struct TunedBarrier {
     /// After how many barriers the next burst comes; none for a member alone, who has nothing to measure.
     until_burst: Option<u64>,
     retunings: Retunings,
+    has_left: bool,
     /// What is done again and again while this member waits.
     meanwhile: Option<fn()>,
 }
@@ -153,6 +158,7 @@ impl TunedBarrier {
             next: 2,
             in_use: 1,
             meanwhile: None,
+            has_left: false,
             settings,
             schedule,
             barrier,
@@ -187,32 +193,62 @@ impl TunedBarrier {
     }
 
     /// Has the others hear that this member will not come any more.
-    pub(crate) fn refuse(&self) {
-        self.barrier.refuse();
+    pub(crate) fn refuse(&mut self) {
+        self.leave(self.council.own());
+    }
+
+    /// Has the others hear that this member will not come any more, because of `member`. Nothing is told twice: the
+    /// first reason counts.
+    fn leave(&mut self, member: usize) {
+        if !std::mem::replace(&mut self.has_left, true) {
+            self.barrier.refuse_for(member);
+            self.council.leave(member);
+            // Who is a council ahead may wait for this member where the next barrier is joined.
+            let next = numbered(self.first, self.next);
+            let _ = joining::attempt(&self.fabrics, next, || Err::<(), _>(Error::has_left(member)));
+        }
+    }
+
+    /// Has this member leave where `body` fails.
+    #[inline]
+    fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let done = body(self);
+        if let Err(error) = &done
+            && let Some(member) = error.who_leaves(self.council.own())
+        {
+            self.leave(member);
+        }
+        done
     }
 
     /// Returns when all members have come.
     ///
     /// # Errors
-    /// The fabric's, for a lost member.
+    /// [`Error::Refused`] where another member has met an error, or left; the fabric's, for a lost member above all.
     pub fn wait(&mut self) -> Result<()> {
-        self.barrier.wait()?;
-        match &mut self.until_burst {
-            None => Ok(()),
-            Some(1) => self.look(),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
+        self.attempt(|barrier| {
+            barrier.barrier.wait()?;
+            match &mut barrier.until_burst {
+                None => Ok(()),
+                Some(1) => barrier.look(),
+                Some(left) => {
+                    *left -= 1;
+                    Ok(())
+                }
             }
-        }
+        })
     }
 
     /// Tunes again, whatever the barrier costs; tells whether another one is in use from now on. All members call
     /// this at the same point, as a barrier.
     ///
     /// # Errors
-    /// The fabric's, for a lost member.
+    /// As [`wait`](Self::wait).
     pub fn retune(&mut self) -> Result<bool> {
+        self.attempt(Self::retune_together)
+    }
+
+    fn retune_together(&mut self) -> Result<bool> {
         let begun = self.elapsed();
         let has_switched = self.tune_again()?;
         let elapsed = self.elapsed();
@@ -228,13 +264,15 @@ impl TunedBarrier {
     /// arguments, as a barrier.
     ///
     /// # Errors
-    /// The fabric's, for a lost member.
+    /// As [`wait`](Self::wait).
     pub fn switch(&mut self, schedule: &Schedule, predicted: f64) -> Result<bool> {
-        let Some(built) = self.built(schedule)? else { return Ok(false) };
-        let [predicted, ..] = self.council.largest([predicted, 0.0, 0.0, 0.0], Waiting::Awake)?;
-        self.take(schedule.clone(), built);
-        self.expect(predicted);
-        Ok(true)
+        self.attempt(|barrier| {
+            let Some(built) = barrier.built(schedule)? else { return Ok(false) };
+            let [predicted, ..] = barrier.council.largest([predicted, 0.0, 0.0, 0.0], Waiting::Awake)?;
+            barrier.take(schedule.clone(), built);
+            barrier.expect(predicted);
+            Ok(true)
+        })
     }
 
     /// Measures a burst, and comes to a conclusion when it ends a window.
@@ -246,7 +284,7 @@ impl TunedBarrier {
         let cost = -least;
         self.retunings.cost = Some(cost);
         if self.drift.observe(cost) && self.budget.allows(self.planned(cost), elapsed) {
-            self.retune()?;
+            self.retune_together()?;
         }
         Ok(())
     }
@@ -338,3 +376,7 @@ fn timed(barrier: &mut Barrier, fabrics: &Fabrics, count: u32) -> Result<f64> {
     (0..count).try_for_each(|_| barrier.wait())?;
     Ok(nanoseconds(fabrics.job().now().since(begun)) / f64::from(count))
 }
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests;

@@ -67,15 +67,15 @@ pub(super) fn pass(
     })
 }
 
-/// Has all whom this member signals hear that it will not come any more; all have come to barriers up to the
-/// `completed` one. What is awaited of counters, nobody hears, but all who count wait for a resume word.
-pub(super) fn refuse(planned: &[Planned], words: &impl Words, completed: u64) {
+/// Has all whom this member signals hear that it will not come any more, because of `member`; all have come to barriers
+/// up to the `completed` one. What is awaited of counters, nobody hears, but all who count wait for a resume word.
+pub(super) fn refuse(planned: &[Planned], words: &impl Words, member: usize, completed: u64) {
     for planned in planned {
         let (Planned::Signals { signal: places, .. } | Planned::Counting { resumed: places, .. }) = planned;
         // In words of their own: what was signalled before may not be seen yet, and of a resume word who came last
         // before may still be writing it.
         let refusals: Vec<_> = places.iter().map(|place| refusal_of(*place)).collect();
-        let refusal = Refusal { member: words.own(), completed };
+        let refusal = Refusal { member, completed };
         // Who cannot be reached is lost, or has left itself.
         let _ = words.signal(&refusals, refusal.to_word());
     }
@@ -132,7 +132,7 @@ fn await_or_refused(
                 // All have come, and who came last writes one resume word after the other: it was before this one.
                 return await_all(awaited, Wanted { generation, or_beside: None });
             }
-            Err(Error::Refused { member, reason: "it has left the group".to_owned() })
+            Err(Error::has_left(member))
         }
     }
 }

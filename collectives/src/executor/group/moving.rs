@@ -335,7 +335,7 @@ impl Group {
 
     /// Bytes of a slot for each member.
     pub(super) fn portion(&self) -> usize {
-        self.settings.slot / self.size() / 64 * 64
+        self.settings.portion(self.size())
     }
 
     /// Whether data of that length is copied between private memories.

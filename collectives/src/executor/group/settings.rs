@@ -42,4 +42,14 @@ impl GroupSettings {
         self.slot = self.slot.min(LARGEST_SLOT).max(LINE * members).next_multiple_of(LINE);
         self
     }
+
+    /// Bytes of a slot for each of `members`, whole cache lines, where it is a [fitting](Self::fitting) one.
+    pub(super) fn portion(&self, members: usize) -> usize {
+        self.slot / members / LINE * LINE
+    }
+
+    /// Bytes of the longest element that every function of a group of so many takes.
+    pub(in crate::executor) fn longest_element(self, members: usize) -> usize {
+        self.fitting(members).portion(members)
+    }
 }

@@ -71,7 +71,8 @@ impl Pairs {
         extent: &SurveySettings,
     ) -> Result<Self> {
         let largest_message = extent.largest_message.max(LINE).next_multiple_of(LINE);
-        let length = (1 + u64::from(extent.longest_burst)) * LINE + largest_message;
+        // Behind the last flag, there may be to tell that a member leaves.
+        let length = (1 + u64::from(extent.longest_burst)) * LINE + largest_message + LINE;
         let ground = joining::attempt(fabrics, id, || Ground::join(fabrics, members, id, length, |_| true))?;
         // No more than two are awake at a time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -120,7 +121,20 @@ impl Pairs {
         2.0 * self.rounds as f64
     }
 
+    /// Has whoever exchanges signals with this member hear that it will not go on, and that it is because of `member`.
+    pub(in crate::executor) fn leave(&self, member: usize) {
+        let bursts = (0..u64::from(self.longest_burst)).map(burst_flag);
+        let offsets: Vec<u64> = bursts.chain([self.message_flag()]).collect();
+        let others = (0..self.size()).filter(|&other| other != self.own());
+        let flags =
+            others.flat_map(|other| offsets.iter().map(move |&offset| Place { member: other, offset }));
+        self.ground.refuse(flags, member);
+    }
+
     /// Exchanges signals; who begins gets half of how long they take to and fro.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::executor::Error::Refused) where a member has left; the fabric's.
     pub(in crate::executor) fn exchange(&mut self, exchange: Exchange) -> Result<Option<f64>> {
         let Exchange { with, begins, shape, repetitions, rounds } = exchange;
         let payload = match shape {
@@ -129,7 +143,7 @@ impl Pairs {
         };
         let offsets: Vec<u64> = match shape {
             Shape::Message(_) => vec![self.message_flag()],
-            Shape::Burst(signals) => (0..u64::from(signals)).map(|signal| (1 + signal) * LINE).collect(),
+            Shape::Burst(signals) => (0..u64::from(signals)).map(burst_flag).collect(),
         };
         // What the other one writes here is where this one writes there.
         let places: Vec<_> = offsets.iter().map(|&offset| Place { member: with, offset }).collect();
@@ -142,14 +156,14 @@ impl Pairs {
             for _ in 0..each {
                 round += 1;
                 if !begins {
-                    self.ground.await_flags(&places, round, &mut self.patience)?;
+                    self.ground.await_flags_or_refusal(&places, round, &mut self.patience)?;
                 }
                 match shape {
                     Shape::Message(_) => self.ground.send(&payload, places[0], round)?,
                     Shape::Burst(_) => self.ground.signal(&places, round)?,
                 }
                 if begins {
-                    self.ground.await_flags(&places, round, &mut self.patience)?;
+                    self.ground.await_flags_or_refusal(&places, round, &mut self.patience)?;
                 }
             }
             times.push(nanoseconds(self.fabric.now().since(begun)) / (2 * each) as f64);
@@ -181,6 +195,11 @@ impl Pairs {
     fn message_flag(&self) -> u64 {
         (1 + u64::from(self.longest_burst)) * LINE + self.largest_message - FLAG
     }
+}
+
+/// The flag of a signal of a burst: they are behind the sleeping place.
+fn burst_flag(signal: u64) -> u64 {
+    (1 + signal) * LINE
 }
 
 /// How often signals go to and fro in one repetition, between members who have each other's memory mapped, or not.

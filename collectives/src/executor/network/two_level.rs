@@ -45,6 +45,7 @@ pub struct TwoLevelGroup {
     pub(super) places: Vec<(usize, usize)>,
     /// Whether the members of each node follow each other, so that nodes are combined in the order of members.
     is_ordered: bool,
+    longest_element: usize,
 }
 
 /// The segments' numbers of a group's parts: the caller's id, and the two that follow it.
@@ -124,7 +125,10 @@ impl TwoLevelGroup {
         // Last: who comes to it has the others, and all hear of who has not.
         let all = NetworkGroup::join(fabrics, messenger, members, part(0), between)?;
         let is_ordered = nodes.concat().is_sorted();
-        Ok(Self { all, node, first, nodes, places, is_ordered })
+        // Messages take elements of any length. Those of a node that has the most members are the shortest.
+        let most = nodes.iter().map(Vec::len).filter(|&members| members > 1).max();
+        let longest_element = most.map_or(usize::MAX, |members| within.longest_element(members));
+        Ok(Self { all, node, first, nodes, places, is_ordered, longest_element })
     }
 
     /// How many members there are.
@@ -137,6 +141,12 @@ impl TwoLevelGroup {
     #[must_use]
     pub fn member(&self) -> usize {
         self.all.member()
+    }
+
+    /// Bytes of the longest element that every reduction takes: the same for all members.
+    #[must_use]
+    pub fn longest_element(&self) -> usize {
+        self.longest_element
     }
 
     /// All members, by messages alone. Who fails there, leaves the group of two levels, too.

@@ -1,7 +1,8 @@
 //! A survey that all members make together.
 //!
 //! All of them go through the same measurements. The two who are measured exchange signals, and everybody else sleeps
-//! until the time is known to all; so all get the same profile, and come to the same conclusions from it.
+//! until the time is known to all; so all get the same profile, and come to the same conclusions from it. Who cannot do
+//! its part leaves, and is waited for neither by the one with whom it exchanges signals nor by those who sleep.
 
 use super::council::{Council, Waiting};
 use crate::executor::error::Result;
@@ -16,7 +17,8 @@ use super::settings::RetuningSettings;
 /// were sent for it one after the other.
 ///
 /// # Errors
-/// The fabric's, for a lost member.
+/// [`Error::Refused`](crate::executor::Error::Refused) where another member could not do its part; the fabric's. After
+/// one, this member is to [leave](Council::leave) the council.
 pub(super) fn survey(
     pairs: Pairs,
     council: &mut Council,
@@ -26,7 +28,12 @@ pub(super) fn survey(
     let mut concerted = Concerted { pairs, council };
     let profile = match survey_nodes(&mut concerted, nodes, &settings.survey, settings.look_alike) {
         Ok(profile) => Some(profile),
-        Err(SurveyError::Measure(error)) => return Err(error),
+        Err(SurveyError::Measure(error)) => {
+            if let Some(member) = error.who_leaves(concerted.pairs.own()) {
+                concerted.pairs.leave(member);
+            }
+            return Err(error);
+        }
         // What all have in common, they find no line in.
         Err(SurveyError::NoLine { .. } | SurveyError::Profile(_)) => None,
     };

@@ -17,13 +17,15 @@ pub(super) const WORDS: usize = 4;
 const LINE: u64 = 64;
 const WORD: usize = size_of::<f64>();
 
-/// Members who come to know what all of them know. It has no time limit but the loss of a member.
+/// Members who come to know what all of them know. It has no time limit: who waits there hears of a member that is
+/// lost, and of one that [leaves](Council::leave).
 #[derive(Debug)]
 pub(super) struct Council {
     ground: Ground,
     patience: Patience,
     drowsy: Patience,
     meetings: u64,
+    has_left: bool,
 }
 
 /// How a member waits for the others' numbers.
@@ -56,31 +58,57 @@ impl Council {
             leaves_shared_core: false,
         };
         let drowsy = Patience::of_process(drowsy, fabrics.job());
-        Ok(Self { patience: ground.patience(), drowsy, ground, meetings: 0 })
+        Ok(Self { patience: ground.patience(), drowsy, ground, meetings: 0, has_left: false })
+    }
+
+    /// This member's place.
+    pub(super) fn own(&self) -> usize {
+        self.ground.own()
     }
 
     /// The largest of what the members bring, number by number. Returns when all members have come, and who has left it
-    /// knows that all have come: it is a barrier, too.
+    /// knows that all have come: it is a barrier, too. After an error the others are told that this member leaves.
     ///
     /// # Errors
-    /// The fabric's, for a lost member.
-    pub(super) fn largest(&mut self, mut known: [f64; WORDS], waiting: Waiting) -> Result<[f64; WORDS]> {
+    /// [`Error::Refused`](crate::executor::Error::Refused) where a member has left; the fabric's.
+    pub(super) fn largest(&mut self, known: [f64; WORDS], waiting: Waiting) -> Result<[f64; WORDS]> {
+        let found = self.exchange(known, waiting);
+        if let Err(error) = &found
+            && let Some(member) = error.who_leaves(self.own())
+        {
+            self.leave(member);
+        }
+        found
+    }
+
+    /// Has the others hear that this member will not come any more, and that it is because of `member`. Nothing is told
+    /// twice.
+    pub(super) fn leave(&mut self, member: usize) {
+        if std::mem::replace(&mut self.has_left, true) {
+            return;
+        }
+        let (own, size) = (self.ground.own(), self.ground.size());
+        // Those for whom nothing more is to be read here have their flags by now.
+        let flags = (0..).zip(distances(size)).flat_map(|(step, far)| {
+            [0, 1].map(|meeting| Place { member: (own + far) % size, offset: flag(step, meeting) })
+        });
+        self.ground.refuse(flags, member);
+    }
+
+    fn exchange(&mut self, mut known: [f64; WORDS], waiting: Waiting) -> Result<[f64; WORDS]> {
         self.meetings += 1;
-        let Self { ground, patience, drowsy, meetings } = self;
+        let Self { ground, patience, drowsy, meetings, .. } = self;
         let patience = if waiting == Waiting::Awake { patience } else { drowsy };
         let (own, size) = (ground.own(), ground.size());
         for (step, far) in (0..).zip(distances(size)) {
-            // A line is written again two meetings later. Who is there has left the meeting between, to which all had
-            // come who had read the line.
-            let line = (1 + 2 * step + *meetings % 2) * LINE;
-            let flag = line + LINE - WORD as u64;
+            let flag = flag(step, *meetings);
             let mut bytes = [0; WORDS * WORD];
             for (bytes, word) in bytes.chunks_exact_mut(WORD).zip(known) {
                 bytes.copy_from_slice(&word.to_ne_bytes());
             }
             ground.send(&bytes, Place { member: (own + far) % size, offset: flag }, *meetings)?;
             let teller = (own + size - far) % size;
-            ground.await_flags(&[Place { member: teller, offset: flag }], *meetings, patience)?;
+            ground.await_flags_or_refusal(&[Place { member: teller, offset: flag }], *meetings, patience)?;
             ground.read_own(teller, flag - bytes.len() as u64, &mut bytes)?;
             for (word, bytes) in known.iter_mut().zip(bytes.chunks_exact(WORD)) {
                 *word = word.max(f64::from_ne_bytes(std::array::from_fn(|at| bytes[at])));
@@ -88,6 +116,13 @@ impl Council {
         }
         Ok(known)
     }
+}
+
+/// Where the flag of a step is, behind the numbers that come with it, and with a word behind it that tells who has left.
+/// A line is written again two meetings later: who is there has left the meeting between, to which all had come who had
+/// read the line.
+fn flag(step: u64, meeting: u64) -> u64 {
+    (2 + 2 * step + meeting % 2) * LINE - 2 * WORD as u64
 }
 
 #[cfg(all(test, not(loom)))]

@@ -25,7 +25,14 @@ impl TunedBarrier {
                 rivals.push(Rival { schedule, built, bursts: Vec::new() });
             }
         }
-        let cost = self.try_out(&mut rivals)?;
+        let tried = self.try_out(&mut rivals);
+        if let Err(error) = &tried
+            && let Some(member) = error.who_leaves(self.council.own())
+        {
+            // The others may be in any of them.
+            rivals.iter().for_each(|rival| rival.built.barrier.refuse_for(member));
+        }
+        let cost = tried?;
         let mut best: Option<(f64, Rival)> = None;
         for rival in rivals {
             let cost = self.agreed(rival.bursts.clone())?;

@@ -112,7 +112,7 @@ impl Member {
     }
 
     fn leave(&self) {
-        refuse(&self.planned, self, self.completed);
+        refuse(&self.planned, self, self.own(), self.completed);
     }
 }
 
