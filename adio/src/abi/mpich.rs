@@ -38,6 +38,7 @@ impl Abi for Mpich {
             ErrorClass::Access => 20,
             ErrorClass::Amode => 21,
             ErrorClass::BadFile => 22,
+            ErrorClass::Communicator => 5,
             ErrorClass::FileExists => 25,
             ErrorClass::Io => 32,
             ErrorClass::NotSame => 35,

@@ -68,6 +68,7 @@ impl Abi for OpenMpi {
             ErrorClass::Access => 20,
             ErrorClass::Amode => 21,
             ErrorClass::BadFile => 23,
+            ErrorClass::Communicator => 5,
             ErrorClass::FileExists => 28,
             ErrorClass::Io => 35,
             ErrorClass::NotSame => 40,

@@ -7,6 +7,14 @@ use crate::abi::{Abi, Comm, Info, MpiFile, SEEK_SET};
 use crate::telling;
 
 impl<A: Abi> Mpi<A> {
+    /// What `comm` is, where no file can be opened by it.
+    pub(crate) fn obstacle(&self, comm: Comm<A>) -> Option<&'static str> {
+        let mut is_between_groups = 0;
+        // SAFETY: stores one integer; an invalid communicator is MPI's to complain about.
+        unsafe { (self.comm_test_inter)(comm, &raw mut is_between_groups) };
+        (is_between_groups != 0).then_some("an intercommunicator")
+    }
+
     /// The stock `MPI_File_open`.
     ///
     /// # Safety

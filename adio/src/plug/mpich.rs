@@ -85,6 +85,20 @@ impl Plug for Mpich {
         SUCCESS
     }
 
+    /// Not by the stock function: the ranks of one group would wait in it for those of the other.
+    unsafe fn refuse(
+        mpi: &'static Mpi<Mpich>,
+        _comm: Comm<Mpich>,
+        name: &CStr,
+        obstacle: &str,
+        file: *mut MpiFile,
+    ) -> c_int {
+        // SAFETY: the caller's pointer.
+        unsafe { file.write(mpi.constants.file_null) };
+        let message = format!("svm:{} cannot be opened by {obstacle}", name.to_string_lossy());
+        mpi.report(Failure::new(ErrorClass::Communicator, message).to_code(mpi))
+    }
+
     fn opened(file: MpiFile) -> Option<*mut RomioFile<Mpich>> {
         let table: *const FunctionTable = TABLE.get()?;
         let fd = file.0.cast::<RomioFile<Mpich>>();
