@@ -8,7 +8,7 @@ fn refused_opens(nodes: Nodes, mpi: Mpi) {
     let program = Program::c("refused_opens", mpi);
     let scratch = nodes.scratch();
     let job = Job::new(&scratch, &program, 4).over(nodes).limit(Duration::from_secs(60));
-    let output = job.argument("svm:/refused").succeed();
+    let output = job.argument("svm:/refused").argument(scratch.path().join("stock")).succeed();
     assert!(output.contains("all were refused"), "{mpi}, {nodes:?}: {output}");
     nodes.demand_stores(&scratch);
 }

@@ -1,5 +1,6 @@
-/* refused_opens FILE: a file is opened by what cannot open one, an intercommunicator. Whoever tries hears so, by the
- * class and by the error handler, has no file then, and waits for nobody; so it is with a handler of the program's, too. */
+/* refused_opens FILE STOCK: a file is opened by what cannot open one, MPI_COMM_NULL or an intercommunicator. Whoever
+ * tries hears so, by the class and by the error handler, has no file then, and waits for nobody; so it is with a
+ * handler of the program's, too. Of a STOCK file nothing is asked but that the job goes on. */
 #include "check.h"
 
 /* Of what Open MPI refuses for a communicator, it is that one's handler that hears. */
@@ -39,6 +40,15 @@ static void opened(MPI_Comm comm) {
     MPI_OK(MPI_File_close(&file));
 }
 
+static void by_none(const char *stock) {
+    int amode = MPI_MODE_RDWR | MPI_MODE_CREATE;
+    MPI_File file = MPI_FILE_NULL;
+    doing = "no communicator";
+    if (rank == 0) refused(MPI_COMM_NULL, amode, MPI_ERR_COMM, FILES_HEAR);
+    MPI_File_open(MPI_COMM_NULL, stock, amode, MPI_INFO_NULL, &file);
+    opened(MPI_COMM_WORLD);
+}
+
 static void by_two_groups(void) {
     MPI_Comm own, both;
     int is_second = rank >= ranks / 2, amode = MPI_MODE_RDWR | MPI_MODE_CREATE;
@@ -59,12 +69,14 @@ static void by_two_groups(void) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    CHECK(argc == 2 && ranks > 3, "usage: refused_opens FILE, with 4 ranks");
+    CHECK(argc == 3 && ranks > 3, "usage: refused_opens FILE STOCK, with 4 ranks");
     name = argv[1];
+    if (!FILES_HEAR) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Errhandler handler;
     MPI_OK(MPI_File_create_errhandler(count, &handler));
     for (is_counted = 0; is_counted < 2; is_counted++) {
         if (is_counted) MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, handler));
+        by_none(argv[2]);
         by_two_groups();
     }
     MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));

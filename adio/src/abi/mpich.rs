@@ -61,6 +61,7 @@ impl Abi for Mpich {
             request_null: Request(0x2c00_0000),
             comm_self: Comm(0x4400_0001),
             comm_world: Comm(0x4400_0000),
+            comm_null: Comm(0x0400_0000),
             info_null: Info(0x1c00_0000),
             file_null: MpiFile(std::ptr::null_mut()),
         })

@@ -92,6 +92,7 @@ impl Abi for OpenMpi {
             request_null: Request(address(c"ompi_request_null")?),
             comm_self: Comm(address(c"ompi_mpi_comm_self")?),
             comm_world: Comm(address(c"ompi_mpi_comm_world")?),
+            comm_null: Comm(address(c"ompi_mpi_comm_null")?),
             info_null: Info(address(c"ompi_mpi_info_null")?),
             file_null: MpiFile(library.variable(c"ompi_mpi_file_null")?),
         })
