@@ -1,6 +1,7 @@
-/* refused_opens FILE STOCK: a file is opened by what cannot open one, MPI_COMM_NULL or an intercommunicator. Whoever
- * tries hears so, by the class and by the error handler, has no file then, and waits for nobody; so it is with a
- * handler of the program's, too. Of a STOCK file nothing is asked but that the job goes on. */
+/* refused_opens FILE STOCK: a file is opened by what cannot open one, MPI_COMM_NULL or an intercommunicator, or in an
+ * access mode in which none can be opened. Whoever tries hears so, by the class and by the error handler, has no file
+ * then, and waits for nobody who does not try; so it is with a handler of the program's, too. Of a STOCK file nothing
+ * is asked but that the job goes on. */
 #include "check.h"
 
 /* Of what Open MPI refuses for a communicator, it is that one's handler that hears. */
@@ -67,6 +68,18 @@ static void by_two_groups(void) {
     opened(MPI_COMM_WORLD);
 }
 
+static void in_no_mode(void) {
+    int modes[] = {0, MPI_MODE_CREATE, MPI_MODE_RDONLY | MPI_MODE_WRONLY, MPI_MODE_RDONLY | MPI_MODE_CREATE,
+                   MPI_MODE_RDONLY | MPI_MODE_EXCL, MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL};
+    doing = "modes that make no sense";
+    for (int i = 0; i < (int)(sizeof modes / sizeof *modes); i++) refused(MPI_COMM_WORLD, modes[i], MPI_ERR_AMODE, 1);
+    doing = "modes that differ";
+    int is_mine = rank == 1, amode = MPI_MODE_RDWR | MPI_MODE_CREATE;
+    refused(MPI_COMM_WORLD, is_mine ? MPI_MODE_RDWR : amode, MPI_ERR_NOT_SAME, 1);
+    refused(MPI_COMM_WORLD, is_mine ? MPI_MODE_WRONLY | MPI_MODE_CREATE : amode, MPI_ERR_NOT_SAME, 1);
+    opened(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     CHECK(argc == 3 && ranks > 3, "usage: refused_opens FILE STOCK, with 4 ranks");
@@ -78,6 +91,7 @@ int main(int argc, char **argv) {
         if (is_counted) MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, handler));
         by_none(argv[2]);
         by_two_groups();
+        in_no_mode();
     }
     MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     MPI_OK(MPI_Errhandler_free(&handler));
