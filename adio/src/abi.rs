@@ -121,6 +121,8 @@ pub struct Constants<A: Abi> {
     pub comm_self: Comm<A>,
     /// `MPI_COMM_WORLD`.
     pub comm_world: Comm<A>,
+    /// `MPI_COMM_NULL`.
+    pub comm_null: Comm<A>,
     /// `MPI_INFO_NULL`.
     pub info_null: Info<A>,
     /// `MPI_FILE_NULL`.

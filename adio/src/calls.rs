@@ -81,6 +81,7 @@ functions! {
         comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
         comm_split = c"PMPI_Comm_split": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
         comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
+        comm_test_inter = c"PMPI_Comm_test_inter": fn(Comm<A>, *mut c_int);
         comm_create_keyval = c"PMPI_Comm_create_keyval":
             fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
         comm_get_attr = c"PMPI_Comm_get_attr": fn(Comm<A>, c_int, *mut c_void, *mut c_int);

@@ -21,6 +21,8 @@ pub enum ErrorClass {
     Argument,
     /// `MPI_ERR_BAD_FILE`.
     BadFile,
+    /// `MPI_ERR_COMM`.
+    Communicator,
     /// `MPI_ERR_FILE_EXISTS`.
     FileExists,
     /// `MPI_ERR_IO`.
@@ -44,11 +46,12 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    const ALL: [ErrorClass; 14] = [
+    const ALL: [ErrorClass; 15] = [
         ErrorClass::Access,
         ErrorClass::Amode,
         ErrorClass::Argument,
         ErrorClass::BadFile,
+        ErrorClass::Communicator,
         ErrorClass::FileExists,
         ErrorClass::Io,
         ErrorClass::NoSpace,

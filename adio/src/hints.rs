@@ -79,10 +79,14 @@ struct Wish {
 
 impl Wish {
     fn of<A: Abi>(mpi: &Mpi<A>, info: Info<A>, hint: &CStr, variable: &str) -> Option<Wish> {
-        if let Some(value) = mpi.info(info, hint) {
-            return Some(Wish { source: format!("the hint {}", hint.to_string_lossy()), value });
-        }
-        Wish::of_environment(variable, std::env::var_os(variable))
+        Wish::of_program(mpi, info, hint)
+            .or_else(|| Wish::of_environment(variable, std::env::var_os(variable)))
+    }
+
+    /// What the program asks for in `info`.
+    fn of_program<A: Abi>(mpi: &Mpi<A>, info: Info<A>, hint: &CStr) -> Option<Wish> {
+        let value = mpi.info(info, hint)?;
+        Some(Wish { source: format!("the hint {}", hint.to_string_lossy()), value })
     }
 
     /// What a variable of that name asks for. An empty one counts as none, unlike an empty hint, which a program sets on
@@ -110,12 +114,25 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>, name: &C
     if let Some(size) = segment_size(mpi, name, users) {
         mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
     }
-    for key in [PLACEMENT, OUTCOME, VISIBILITY, SERVERS] {
-        if let Some(text) = mpi.info(users, key) {
-            mpi.set_info(info, key, &text)?;
-        }
+    take_as::<Placement, A>(mpi, users, info, name, PLACEMENT)?;
+    take_as::<Outcome, A>(mpi, users, info, name, OUTCOME)?;
+    take_as::<Visibility, A>(mpi, users, info, name, VISIBILITY)?;
+    take_as::<Servers, A>(mpi, users, info, name, SERVERS)
+}
+
+/// The same of one hint, whose values are those of `T`. What makes no sense is not noted: nobody is to take it for what
+/// is in force.
+fn take_as<T: FromStr<Err: fmt::Display>, A: Abi>(
+    mpi: &Mpi<A>,
+    users: Info<A>,
+    info: Info<A>,
+    name: &CStr,
+    hint: &CStr,
+) -> Result<(), Failure> {
+    match Wish::of_program(mpi, users, hint) {
+        Some(wish) if wish.understood::<T>(name).is_some() => mpi.set_info(info, hint, &wish.value),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Warns of hints in `users` that are called like svmio's and are none, of each once in a process, on the first rank of
@@ -136,6 +153,11 @@ pub(crate) fn tell_unknown<A: Abi>(mpi: &Mpi<A>, users: Info<A>, comm: Comm<A>, 
             told.insert(key);
         }
     }
+}
+
+/// Whether a key is called like svmio's hints.
+pub(crate) fn is_own(key: &CStr) -> bool {
+    key.to_bytes().starts_with(PREFIX.as_bytes())
 }
 
 /// Whether a key is called like svmio's hints and is none.

@@ -200,7 +200,7 @@ pub(crate) fn give_hints<A: Abi>(
     // ROMIO looks at the device's features then. It has taken the user's hints when it opened the stub, and of each
     // that it is handed it asks whether all ranks have the same.
     let none = mpi.constants.info_null;
-    mpi.with_merged_info(none, none, |overruling| {
+    mpi.with_merged_info(none, none, hints::is_own, |overruling| {
         hints::overrule(mpi, overruling)?;
         hints::hand_to_romio(host, fd, overruling)
     })?;

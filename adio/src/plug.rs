@@ -38,6 +38,19 @@ pub trait Plug: HasHost {
         file: *mut MpiFile,
     ) -> c_int;
 
+    /// `MPI_File_open` for the file `name` of the device's where `comm` is one by which none can be opened: `obstacle`
+    /// says what it is. Waits for nobody. Error handlers have been called on return.
+    ///
+    /// # Safety
+    /// The arguments are those of `MPI_File_open`.
+    unsafe fn refuse(
+        mpi: &'static Mpi<Self>,
+        comm: Comm<Self>,
+        name: &CStr,
+        obstacle: &str,
+        file: *mut MpiFile,
+    ) -> c_int;
+
     /// ROMIO's structure of an open file; `None` where it is not one of the device's.
     fn opened(file: MpiFile) -> Option<*mut RomioFile<Self>>;
 

@@ -124,6 +124,10 @@ pub unsafe fn open<A: Plug>(
     info: Info<A>,
     file: *mut MpiFile,
 ) -> c_int {
+    if let Some(obstacle) = mpi.obstacle(comm) {
+        // SAFETY: the caller vouches for the arguments.
+        return unsafe { A::refuse(mpi, comm, name, obstacle, file) };
+    }
     let is_plain = access_mode & !PLAIN == 0 && info.0 == mpi.constants.info_null.0;
     // SAFETY: the caller vouches for the arguments.
     if let Some(kept) = unsafe { open_kept(mpi, comm, name, access_mode, is_plain) } {

@@ -24,8 +24,10 @@ pub(crate) fn note_begun() {
     HAS_BEGUN.set(true);
 }
 
-/// Runs the stock function `stock` of a collective access. Where it fails before the device has heard of the access to
-/// the file that `opened` tells, if that is one of the device's, the rank takes part without any bytes.
+/// Runs the stock function `stock` of a collective access. Where it returns before the device has heard of the access
+/// to the file that `opened` tells, if that is one of the device's, MPI has refused the rank's part: no MPI has done
+/// with such an access earlier, not even for a count of zero. The rank takes part without any bytes then. The code
+/// alone does not tell: MPICH 5 returns success where a handler of the program's has been called.
 ///
 /// A split access whose outcome all ranks share ends on such a rank as it begins: when it ends on all others.
 ///
@@ -38,21 +40,32 @@ pub unsafe fn collective<A: Abi>(
     opened: impl FnOnce() -> Option<*mut RomioFile<A>>,
     stock: impl FnOnce() -> c_int,
 ) -> c_int {
-    HAS_BEGUN.set(false);
+    // An error handler that is called meanwhile may access other files.
+    let outer = HAS_BEGUN.replace(false);
     let code = stock();
-    if code != SUCCESS
-        && !HAS_BEGUN.get()
-        && let Some(fd) = opened()
-    {
-        // SAFETY: the caller's promise.
-        let taken = unsafe { take_turn(mpi, fd, direction, code) };
-        // The program has an error already, that of its own part.
-        let _ = taken.inspect_err(|failure| tracing::debug!("{}", failure.message));
+    if HAS_BEGUN.replace(outer) {
+        return code;
     }
-    code
+    let Some(fd) = opened() else { return code };
+    // SAFETY: the caller vouches for the file.
+    let refusal = refusal(unsafe { &*fd }, code);
+    // SAFETY: the caller's promise.
+    let taken = unsafe { take_turn(mpi, fd, direction, &refusal) };
+    // The program gets an error anyway, that of its own part.
+    let _ = taken.inspect_err(|failure| tracing::debug!("{}", failure.message));
+    if code == SUCCESS { refusal.to_code(mpi) } else { code }
 }
 
-/// Does what an access does but for moving bytes; `code` is why there are none.
+/// Why MPI refuses a rank's part, with `code`.
+fn refusal<A: Abi>(fd: &RomioFile<A>, code: c_int) -> Failure {
+    failure::behind(code).unwrap_or_else(|| {
+        let name = fd.name().to_string_lossy();
+        let message = format!("{name}: MPI refuses the rank's part of a collective access");
+        Failure::new(ErrorClass::Argument, message)
+    })
+}
+
+/// Does what an access does but for moving bytes; `refusal` is why there are none.
 ///
 /// # Errors
 /// The reason, or what failed before.
@@ -63,14 +76,10 @@ unsafe fn take_turn<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
     direction: Direction,
-    code: c_int,
+    refusal: &Failure,
 ) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let handle = handle::of(unsafe { &*fd })?;
-    let refusal = failure::behind(code).unwrap_or_else(|| {
-        let message = format!("{}: MPI refuses the rank's part of a collective access", handle.file.name());
-        Failure::new(ErrorClass::Argument, message)
-    });
     handle.begin_access(direction)?;
     let placed = match direction {
         Direction::Read => Ok(()),
@@ -79,5 +88,5 @@ unsafe fn take_turn<A: Abi>(
     };
     // SAFETY: the caller vouches for the file.
     let handle = handle::of(unsafe { &*fd })?;
-    handle.end_access(direction, placed.and(Err(refusal)))
+    handle.end_access(direction, placed.and(Err(refusal.clone())))
 }

@@ -227,7 +227,8 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
             // The user's hints come before those of ROMIO's file of hints.
             let given = users;
             let users = A::users_info(given);
-            mpi.with_merged_info(users, given, |info| {
+            // Ours are not ROMIO's, of which some tell all that they were ever given as if it were in force.
+            mpi.with_merged_info(users, given, hints::is_own, |info| {
                 hints::overrule(mpi, info)?;
                 hints::hand_to_romio(host, &mut *fd, info)
             })?;

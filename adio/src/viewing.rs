@@ -170,7 +170,19 @@ pub unsafe fn set_view<A: Abi>(
         Some(Substitute { simple, own })
     });
     let given = |substitute: Option<Substitute<A>>, datatype| substitute.map_or(datatype, |to| to.simple);
-    let code = stock(given(substitutes[0], etype), given(substitutes[1], filetype));
+    let given = [given(substitutes[0], etype), given(substitutes[1], filetype)];
+    // SAFETY: the caller vouches for the file.
+    let before = Held::of(mpi, unsafe { &mut *fd });
+    let code = match stock(given[0], given[1]) {
+        // SAFETY: as above.
+        SUCCESS if before.is_still_there(mpi, unsafe { &mut *fd }, given) => {
+            // SAFETY: as above.
+            let name = unsafe { &*fd }.name().to_string_lossy();
+            let message = format!("svm:{name}: no view: MPI refuses it");
+            Failure::new(ErrorClass::Other, message).to_code(mpi)
+        }
+        code => code,
+    };
     for substitute in substitutes.iter().flatten() {
         mpi.free_datatype(substitute.simple);
         if code != SUCCESS {
@@ -195,6 +207,35 @@ pub unsafe fn set_view<A: Abi>(
         tracing::debug!("{}", failure.message);
     }
     code
+}
+
+/// The etype and the file type that ROMIO has, and whether they are predefined ones. MPICH 5 returns success for a view
+/// that it refuses where a handler of the program's has been called: that shows by these types.
+struct Held<A: Abi>([(Datatype<A>, bool); 2]);
+
+impl<A: Abi> Held<A> {
+    fn of(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Held<A> {
+        Held(fd.types().map(|datatype| {
+            let is_predefined = mpi.is_predefined(*datatype);
+            if !is_predefined {
+                // By its shape it is known again: another type may be given the same handle when ROMIO has freed it.
+                let _ = flatten::of(mpi, *datatype);
+            }
+            (*datatype, is_predefined)
+        }))
+    }
+
+    /// Whether ROMIO still has them, although it was given others, or copies of which it makes its own.
+    fn is_still_there(&self, mpi: &Mpi<A>, fd: &mut RomioFile<A>, given: [Datatype<A>; 2]) -> bool {
+        let mut tells = false;
+        for (((held, is_predefined), has), given) in self.0.into_iter().zip(fd.types()).zip(given) {
+            if has.0 != held.0 || !(is_predefined || flatten::is_kept(mpi, held)) {
+                return false;
+            }
+            tells |= !is_predefined || given.0 != held.0;
+        }
+        tells
+    }
 }
 
 /// What ROMIO gets in the place of a type of the program's, and what takes that place then: another handle of it.
@@ -234,7 +275,7 @@ pub unsafe fn put_back<A: Abi>(fd: *mut RomioFile<A>) -> PutBack<A> {
     PutBack { types: [put(of_etype, etype), put(of_filetype, filetype)], pointer }
 }
 
-/// `MPI_File_set_view` by `set`; where ROMIO refuses the new view, the one before
+/// `MPI_File_set_view` by `set`, which calls [`set_view`]; where ROMIO refuses the new view, the one before
 /// stays in force as it was.
 ///
 /// # Safety
@@ -242,10 +283,6 @@ pub unsafe fn put_back<A: Abi>(fd: *mut RomioFile<A>) -> PutBack<A> {
 pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller vouches for the file.
     let before = unsafe { put_back(fd) };
-    for (_, romios) in before.types.into_iter().flatten() {
-        // By its shape it is known again: another type may be given the same handle when ROMIO has freed it.
-        let _ = flatten::of(mpi, romios);
-    }
     // SAFETY: as above.
     let is_sequential = unsafe { &*fd }.is_sequential();
     // In that mode ROMIO asks for the shared pointer, on all ranks.

@@ -38,8 +38,10 @@ pub unsafe fn file_open<A: Plug>(
                 None => {
                     let code = mpi.file_open(comm, name, amode, info, file);
                     // It may be that what claims the name is mistyped. Of a communicator by which a file was opened,
-                    // the rank can be asked.
-                    if code == SUCCESS && mpi.rank(comm) == 0 {
+                    // the rank can be asked; MPICH 5 calls it a success, too, if a handler of the program's has been
+                    // told that there is no communicator.
+                    let is_open = code == SUCCESS && comm.0 != mpi.constants.comm_null.0;
+                    if is_open && mpi.rank(comm) == 0 {
                         environment::tell(&[Concern::Files]);
                     }
                     code

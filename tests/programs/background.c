@@ -5,6 +5,14 @@
 
 #include <time.h>
 
+/* What MPI 4.1 has beside MPI_Request_get_status. */
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+#define HAS_STATUSES
+enum { WAYS = 11 };
+#else
+enum { WAYS = 8 };
+#endif
+
 enum { BLOCKS = 1 << 13, BLOCK = 1024, BYTES = BLOCKS * BLOCK };
 
 static MPI_File file;
@@ -73,9 +81,31 @@ static void end(MPI_Request *request, int way) {
         while (!flag) MPI_OK(MPI_Testall(2, both, &flag, statuses));
         status = statuses[0];
         break;
-    default:
+    case 7:
         while (!flag) MPI_OK(MPI_Request_get_status(*request, &flag, &status));
         MPI_OK(MPI_Wait(request, &status));
+        break;
+#ifdef HAS_STATUSES
+    case 8:
+        while (!flag) MPI_OK(MPI_Request_get_status_all(2, both, &flag, statuses));
+        count(&statuses[0], BYTES);
+        MPI_OK(MPI_Wait(request, &status));
+        break;
+    case 9:
+        while (!flag) MPI_OK(MPI_Request_get_status_any(2, both, &index, &flag, &status));
+        EQUAL(index, 0);
+        count(&status, BYTES);
+        MPI_OK(MPI_Wait(request, &status));
+        break;
+    case 10:
+        for (index = 0; index == 0;) MPI_OK(MPI_Request_get_status_some(2, both, &index, indices, statuses));
+        EQUAL(index, 1);
+        EQUAL(indices[0], 0);
+        count(&statuses[0], BYTES);
+        MPI_OK(MPI_Wait(request, &status));
+        break;
+#endif
+    default: failed(__FILE__, __LINE__, "there is no way %d", way);
     }
     if (received < 0) MPI_OK(MPI_Recv(&received, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     EQUAL(received, way);
@@ -92,10 +122,10 @@ int main(int argc, char **argv) {
     MPI_Type_vector(BLOCKS, BLOCK, BLOCK * ranks, MPI_BYTE, &blocks);
     MPI_Type_commit(&blocks);
 
-    for (int turn = 0; turn < 16; turn++) {
-        int way = turn % 8;
+    for (int turn = 0; turn < 2 * WAYS; turn++) {
+        int way = turn % WAYS;
         MPI_Request request;
-        if (turn < 8) {
+        if (turn < WAYS) {
             MPI_OK(MPI_File_set_view(file, (MPI_Offset)rank * BLOCK, MPI_BYTE, blocks, "native", MPI_INFO_NULL));
         } else {
             MPI_OK(MPI_File_set_view(file, (MPI_Offset)rank * BYTES, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));

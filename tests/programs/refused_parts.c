@@ -1,13 +1,26 @@
-/* refused_parts FILE own|shared: MPI refuses the last rank's part of collective accesses, as the count is negative, before
- * svmio hears of it. The others are not left waiting, and hear of it as they hear of any failure of the rank's. So it is
- * where ranks ask for different modes. */
+/* refused_parts FILE own|shared [handled]: MPI refuses the last rank's part of collective accesses, as the count is
+ * negative, before svmio hears of it. The others are not left waiting, and hear of it as they hear of any failure of
+ * the rank's; where the file has an error handler of the program's (handled), that hears of each failure once, and
+ * the failure is returned all the same. So it is where ranks ask for different modes. */
 #include "check.h"
 
 /* Bytes of a rank's part, each in a segment of its own; how often all is done. */
 enum { BYTES = 1 << 16, ROUNDS = 12 };
 
 static unsigned char bytes[BYTES];
-static int shares, last;
+static int shares, last, is_handled, calls;
+
+static void count_call(MPI_File *file, int *code, ...) {
+    (void)file, (void)code;
+    calls++;
+}
+
+/* What an access has returned, of which the handler has heard. */
+static int told(int code) {
+    EQUAL(calls, is_handled && code != MPI_SUCCESS);
+    calls = 0;
+    return code;
+}
 
 typedef int access(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype);
 
@@ -62,7 +75,7 @@ enum { METHODS = 4, KINDS = 3 };
 static void refused(access *do_access, MPI_File file, MPI_Offset at, int kind) {
     int code;
     if (rank < last) {
-        code = do_access(file, at, BYTES, MPI_BYTE);
+        code = told(do_access(file, at, BYTES, MPI_BYTE));
         if (shares) HOLDS(code != MPI_SUCCESS);
         else MPI_OK(code);
         return;
@@ -70,7 +83,7 @@ static void refused(access *do_access, MPI_File file, MPI_Offset at, int kind) {
     if (kind == 0) code = do_access(file, at, -1, MPI_BYTE);
     else if (kind == 1) code = do_access(file, at, 1, MPI_DATATYPE_NULL);
     else code = do_access(file, -1, BYTES, MPI_BYTE);
-    HOLDS(code != MPI_SUCCESS);
+    HOLDS(told(code) != MPI_SUCCESS);
 }
 
 /* What all hear next of it, unless they have heard of it at once. (By what blocks: where a split access fails as it begins,
@@ -78,6 +91,7 @@ static void refused(access *do_access, MPI_File file, MPI_Offset at, int kind) {
 static void heard(int code) {
     char text[MPI_MAX_ERROR_STRING], meant[32];
     int length;
+    told(code);
     if (shares) {
         MPI_OK(code);
         return;
@@ -145,7 +159,8 @@ static void orders(MPI_File file) {
             for (int kind = 0; kind < KINDS; kind++) {
                 int count[] = {-1, 1, 3}, is_mine = rank == bad;
                 MPI_Datatype datatype[] = {MPI_INT, MPI_DATATYPE_NULL, MPI_BYTE};
-                HOLDS(ordered(file, how, is_mine ? count[kind] : 1, is_mine ? datatype[kind] : MPI_INT) != MPI_SUCCESS);
+                int code = ordered(file, how, is_mine ? count[kind] : 1, is_mine ? datatype[kind] : MPI_INT);
+                HOLDS(told(code) != MPI_SUCCESS);
             }
             MPI_Offset place;
             MPI_OK(MPI_File_get_position_shared(file, &place));
@@ -161,13 +176,24 @@ static void orders(MPI_File file) {
     MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
 }
 
+/* Nobody has anything to access, which is no refusal. */
+static void nothing(MPI_File file) {
+    doing = "nothing";
+    for (int method = 0; method < METHODS; method++) {
+        MPI_OK(told(writes[method](file, 0, 0, MPI_BYTE)));
+        MPI_OK(told(reads[method](file, 0, 0, MPI_BYTE)));
+    }
+    for (int how = 0; how < 4; how++) MPI_OK(told(ordered(file, how, 0, MPI_BYTE)));
+    MPI_OK(told(MPI_File_sync(file)));
+}
+
 static void modes(MPI_File file) {
     int is_atomic;
     doing = "modes";
     for (int mode = 0; mode < 2; mode++) {
         MPI_OK(MPI_File_set_atomicity(file, mode));
         for (int other = 0; other < ranks; other++)
-            MPI_FAILS(MPI_File_set_atomicity(file, rank == other ? !mode : mode), MPI_ERR_NOT_SAME);
+            MPI_FAILS(told(MPI_File_set_atomicity(file, rank == other ? !mode : mode)), MPI_ERR_NOT_SAME);
         MPI_OK(MPI_File_get_atomicity(file, &is_atomic));
         EQUAL(is_atomic, mode);
     }
@@ -177,29 +203,35 @@ static void modes(MPI_File file) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    CHECK(argc == 3, "usage: refused_parts FILE own|shared");
-    shares = !strcmp(argv[2], "shared"), last = ranks - 1;
+    CHECK(argc == 3 || argc == 4, "usage: refused_parts FILE own|shared [handled]");
+    shares = !strcmp(argv[2], "shared"), last = ranks - 1, is_handled = argc == 4;
     MPI_File file;
+    MPI_Errhandler handler;
+    MPI_OK(MPI_File_create_errhandler(count_call, &handler));
     MPI_Info info;
     int amode = MPI_MODE_CREATE | MPI_MODE_RDWR;
     MPI_Info_create(&info);
     MPI_Info_set(info, "svm_segment_size", "64K");
     MPI_Info_set(info, "svm_outcome", argv[2]);
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], amode, info, &file));
+    if (is_handled) MPI_OK(MPI_File_set_errhandler(file, handler));
     for (int round = 0; round < ROUNDS; round++) {
         parts(file, round);
         if (round % KINDS == 1) modes(file);
     }
+    nothing(file);
     orders(file);
     doing = "closing";
     refused(write_at, file, (MPI_Offset)rank * BYTES, 0);
     heard(MPI_File_close(&file));
     doing = "a file that is only read";
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDONLY, info, &file));
-    HOLDS(write_at(file, (MPI_Offset)rank * BYTES, BYTES, MPI_BYTE) != MPI_SUCCESS);
+    if (is_handled) MPI_OK(MPI_File_set_errhandler(file, handler));
+    HOLDS(told(write_at(file, (MPI_Offset)rank * BYTES, BYTES, MPI_BYTE)) != MPI_SUCCESS);
     MPI_OK(read_at(file, (MPI_Offset)rank * BYTES, BYTES, MPI_BYTE));
     MPI_OK(MPI_File_close(&file));
     MPI_Info_free(&info);
+    MPI_OK(MPI_Errhandler_free(&handler));
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("nobody waits\n");
     MPI_Finalize();

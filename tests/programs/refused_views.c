@@ -1,10 +1,17 @@
-/* A view that is refused leaves the one before in force: data go where that says, and the file pointer stays. */
+/* A view that is refused leaves the one before in force: data go where that says, and the file pointer stays. So it is
+ * where the file has an error handler of the program's. */
 #include "check.h"
 #include <string.h>
 
 enum { INTS = 64, BLOCK = 2 };
 
 static MPI_File file;
+static int calls;
+
+static void count_call(MPI_File *failed, int *code, ...) {
+    (void)failed, (void)code;
+    calls++;
+}
 static MPI_Datatype filetype;
 
 static void set_view_with_gaps(void) {
@@ -84,21 +91,36 @@ static void representation_of_one_rank(void) {
               MPI_ERR_UNSUPPORTED_DATAREP);
 }
 
+/* By the MPI itself, which sees that only where there is no data to be found. */
+static void uncommitted_etype(void) {
+    MPI_Datatype empty;
+    MPI_Type_contiguous(0, MPI_INT, &empty);
+    HOLDS(MPI_File_set_view(file, 0, empty, MPI_INT, "native", MPI_INFO_NULL) != MPI_SUCCESS);
+    HOLDS(MPI_File_set_view(file, 0, empty, filetype, "native", MPI_INFO_NULL) != MPI_SUCCESS);
+    MPI_Type_free(&empty);
+}
+
 static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype, no_etype,
                                         no_filetype, same_bytes_twice, going_back, before_the_beginning,
-                                        one_before_the_other, one_rank_alone, representation_of_one_rank};
+                                        one_before_the_other, one_rank_alone, representation_of_one_rank,
+                                        uncommitted_etype};
 static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype", "no etype",
                                     "no file type", "the same bytes twice", "going back", "before the beginning",
-                                    "one before the other", "one rank alone", "representation of one rank"};
+                                    "one before the other", "one rank alone", "representation of one rank",
+                                    "uncommitted etype"};
 
 /* Writes half, has a view refused, writes the other half, and finds each number in its place. */
-static void view_stays(int which) {
+static void view_stays(int which, int is_handled) {
     int numbers[INTS];
     MPI_Offset position;
     for (int i = 0; i < INTS; i++) numbers[i] = (which + 1) * 100000 + rank * 1000 + i;
     set_view_with_gaps();
     MPI_OK(MPI_File_write_all(file, numbers, INTS / 2, MPI_INT, MPI_STATUS_IGNORE));
-    for (int times = 0; times < 2; times++) refused[which]();
+    for (int times = 0; times < 2; times++) {
+        calls = 0;
+        refused[which]();
+        EQUAL(calls > 0, is_handled);
+    }
     MPI_OK(MPI_File_get_position(file, &position));
     EQUAL(position, INTS / 2);
     MPI_OK(MPI_File_write_all(file, numbers + INTS / 2, INTS / 2, MPI_INT, MPI_STATUS_IGNORE));
@@ -206,10 +228,16 @@ int main(int argc, char **argv) {
     MPI_Type_free(&block);
     int amode = MPI_MODE_RDWR | MPI_MODE_CREATE;
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], amode, MPI_INFO_NULL, &file));
-    for (int which = 0; which < (int)(sizeof refused / sizeof *refused); which++) {
-        doing = names[which];
-        view_stays(which);
+    MPI_Errhandler handler;
+    MPI_OK(MPI_File_create_errhandler(count_call, &handler));
+    for (int is_handled = 0; is_handled < 2; is_handled++) {
+        if (is_handled) MPI_OK(MPI_File_set_errhandler(file, handler));
+        for (int which = 0; which < (int)(sizeof refused / sizeof *refused); which++) {
+            doing = names[which];
+            view_stays(which, is_handled);
+        }
     }
+    MPI_OK(MPI_Errhandler_free(&handler));
     doing = "too many levels";
     too_many_levels();
     doing = "an empty block first";

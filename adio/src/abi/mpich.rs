@@ -38,6 +38,7 @@ impl Abi for Mpich {
             ErrorClass::Access => 20,
             ErrorClass::Amode => 21,
             ErrorClass::BadFile => 22,
+            ErrorClass::Communicator => 5,
             ErrorClass::FileExists => 25,
             ErrorClass::Io => 32,
             ErrorClass::NotSame => 35,
@@ -60,6 +61,7 @@ impl Abi for Mpich {
             request_null: Request(0x2c00_0000),
             comm_self: Comm(0x4400_0001),
             comm_world: Comm(0x4400_0000),
+            comm_null: Comm(0x0400_0000),
             info_null: Info(0x1c00_0000),
             file_null: MpiFile(std::ptr::null_mut()),
         })

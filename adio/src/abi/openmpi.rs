@@ -68,6 +68,7 @@ impl Abi for OpenMpi {
             ErrorClass::Access => 20,
             ErrorClass::Amode => 21,
             ErrorClass::BadFile => 23,
+            ErrorClass::Communicator => 5,
             ErrorClass::FileExists => 28,
             ErrorClass::Io => 35,
             ErrorClass::NotSame => 40,
@@ -91,6 +92,7 @@ impl Abi for OpenMpi {
             request_null: Request(address(c"ompi_request_null")?),
             comm_self: Comm(address(c"ompi_mpi_comm_self")?),
             comm_world: Comm(address(c"ompi_mpi_comm_world")?),
+            comm_null: Comm(address(c"ompi_mpi_comm_null")?),
             info_null: Info(address(c"ompi_mpi_info_null")?),
             file_null: MpiFile(library.variable(c"ompi_mpi_file_null")?),
         })

@@ -7,6 +7,18 @@ use crate::abi::{Abi, Comm, Info, MpiFile, SEEK_SET};
 use crate::telling;
 
 impl<A: Abi> Mpi<A> {
+    /// What `comm` is, where no file can be opened by it. Nothing else may be asked of MPI_COMM_NULL: that would end
+    /// the job by the error handler of MPI_COMM_WORLD.
+    pub(crate) fn obstacle(&self, comm: Comm<A>) -> Option<&'static str> {
+        if comm.0 == self.constants.comm_null.0 {
+            return Some("MPI_COMM_NULL");
+        }
+        let mut is_between_groups = 0;
+        // SAFETY: stores one integer; an invalid communicator is MPI's to complain about.
+        unsafe { (self.comm_test_inter)(comm, &raw mut is_between_groups) };
+        (is_between_groups != 0).then_some("an intercommunicator")
+    }
+
     /// The stock `MPI_File_open`.
     ///
     /// # Safety

@@ -37,7 +37,8 @@ impl<A: Abi> Mpi<A> {
             .flatten()
     }
 
-    /// Runs `body` with a new info object that has all of `first`, and what of `second` is not in it.
+    /// Runs `body` with a new info object that has all of `first`, and what of `second` is not in it, but for keys that
+    /// are `left_out`.
     ///
     /// # Errors
     /// Those of `body`, and MPI's own, where its handler returns.
@@ -45,13 +46,14 @@ impl<A: Abi> Mpi<A> {
         &self,
         first: Info<A>,
         second: Info<A>,
+        left_out: impl Fn(&CStr) -> bool,
         body: impl FnOnce(Info<A>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut merged = self.constants.info_null;
         // SAFETY: stores a new info object.
         check(unsafe { (self.info_create)(&raw mut merged) }, "MPI_Info_create")?;
         let filled = [second, first].into_iter().try_for_each(|info| {
-            let keys = self.keys(info).into_iter();
+            let keys = self.keys(info).into_iter().filter(|key| !left_out(key));
             keys.filter_map(|key| Some((self.info(info, &key)?, key)))
                 .try_for_each(|(value, key)| self.set_info(merged, &key, &value))
         });

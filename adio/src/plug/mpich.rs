@@ -44,12 +44,18 @@ impl Plug for Mpich {
         }
         let stub_name = stub_name(name);
         // SAFETY: the caller's arguments; the stub's name is a string.
-        let code = unsafe { mpi.file_open(comm, stub_name.as_ptr(), stub_mode(access_mode), info, file) };
+        let code = unsafe {
+            file.write(mpi.constants.file_null);
+            mpi.file_open(comm, stub_name.as_ptr(), stub_mode(access_mode), info, file)
+        };
         if code != SUCCESS {
             return code;
         }
-        // SAFETY: the open has succeeded and stored the file.
+        // SAFETY: the caller's pointer, to which something has been written.
         let stub = unsafe { &mut *file };
+        if *stub == mpi.constants.file_null {
+            return refusal(name, access_mode).to_code(mpi);
+        }
         mpi.keep_error_handler(*stub);
         let outcome = (|| {
             let plugged = generation(mpi).and_then(|generation| {
@@ -83,6 +89,20 @@ impl Plug for Mpich {
             }
         }
         SUCCESS
+    }
+
+    /// Not by the stock function: the ranks of one group would wait in it for those of the other.
+    unsafe fn refuse(
+        mpi: &'static Mpi<Mpich>,
+        _comm: Comm<Mpich>,
+        name: &CStr,
+        obstacle: &str,
+        file: *mut MpiFile,
+    ) -> c_int {
+        // SAFETY: the caller's pointer.
+        unsafe { file.write(mpi.constants.file_null) };
+        let message = format!("svm:{} cannot be opened by {obstacle}", name.to_string_lossy());
+        mpi.report(Failure::new(ErrorClass::Communicator, message).to_code(mpi))
     }
 
     fn opened(file: MpiFile) -> Option<*mut RomioFile<Mpich>> {
@@ -139,6 +159,29 @@ fn generation(mpi: &Mpi<Mpich>) -> Result<Generation, Failure> {
         Some((4, 0)) => Ok(Generation { count: CountType::Int, has_set_lock: true }),
         Some((4 | 5, _)) => Ok(Generation { count: CountType::Aint, has_set_lock: true }),
         _ => Err(unknown(mpi, "this release is not known")),
+    }
+}
+
+/// Why ROMIO has opened no file and returned success: MPICH 5 does that where a handler of the program's, which has
+/// heard the reason, has been called. It is known from the access mode, if that is none; of all else that ROMIO
+/// compares, modes are what programs get wrong.
+fn refusal(name: &CStr, access_mode: c_int) -> Failure {
+    let name = name.to_string_lossy();
+    if is_possible(access_mode) {
+        let message =
+            format!("svm:{name}: the ranks open it in different access modes, or with different hints");
+        return Failure::new(ErrorClass::NotSame, message);
+    }
+    Failure::new(ErrorClass::Amode, format!("svm:{name}: the access mode, {access_mode}, makes no sense"))
+}
+
+/// Whether MPI permits this access mode.
+fn is_possible(access_mode: c_int) -> bool {
+    match access_mode & (amode::RDONLY | amode::WRONLY | amode::RDWR) {
+        amode::RDONLY => access_mode & (amode::CREATE | amode::EXCL) == 0,
+        amode::RDWR => access_mode & amode::SEQUENTIAL == 0,
+        amode::WRONLY => true,
+        _ => false,
     }
 }
 
@@ -252,6 +295,18 @@ mod tests {
             let room = stub.to_bytes().len() - "ufs:".len() + 1;
             let pointer = name.to_bytes().len() + ".".len() + ".shfp.0123456789abcdef".len() + 1;
             assert!(room > pointer, "{room} {pointer}");
+        }
+    }
+
+    #[test]
+    fn modes_that_make_no_sense_are_told_from_those_that_differ() {
+        use amode::{APPEND, CREATE, EXCL, RDONLY, RDWR, SEQUENTIAL, WRONLY};
+        for mode in [RDONLY, RDONLY | SEQUENTIAL, WRONLY | SEQUENTIAL | CREATE, RDWR | CREATE | EXCL | APPEND]
+        {
+            assert_eq!(refusal(c"/a", mode).class, ErrorClass::NotSame, "{mode}");
+        }
+        for mode in [0, CREATE, RDONLY | WRONLY, RDONLY | CREATE, RDONLY | EXCL, RDWR | SEQUENTIAL] {
+            assert_eq!(refusal(c"/a", mode).class, ErrorClass::Amode, "{mode}");
         }
     }
 

@@ -75,6 +75,21 @@ impl Plug for OpenMpi {
         SUCCESS
     }
 
+    /// By the stock function, which has the communicator's error handler deal with it before it does anything else.
+    unsafe fn refuse(
+        mpi: &'static Mpi<OpenMpi>,
+        comm: Comm<OpenMpi>,
+        name: &CStr,
+        _obstacle: &str,
+        file: *mut MpiFile,
+    ) -> c_int {
+        // SAFETY: the caller's arguments.
+        unsafe {
+            file.write(mpi.constants.file_null);
+            mpi.file_open(comm, name.as_ptr(), amode::RDONLY, mpi.constants.info_null, file)
+        }
+    }
+
     fn opened(file: MpiFile) -> Option<*mut RomioFile<OpenMpi>> {
         files().get(&file).map(|fd| *fd as *mut RomioFile<OpenMpi>)
     }
