@@ -128,14 +128,15 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
-    let mut keeping = Keeping::of(store);
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    let of_file = name.strip_prefix(RECLAIMED_PREFIX).unwrap_or(&name);
+    let of_file = directory.file_name().unwrap_or_default().to_string_lossy();
+    // Of what is being reclaimed, several processes may be about it at once (`verify`): one would take the storage away
+    // of what another one has kept.
+    let mut keeping = if of_file.starts_with(RECLAIMED_PREFIX) { None } else { Keeping::of(store) };
     for entry in entries {
         let entry = entry?;
         let Some(index) = entry.file_name().to_str().and_then(segment_of) else { continue };
         let path = entry.path();
-        let kept = keeping.as_mut().map_or(Ok(false), |keeping| keeping.keep(&path, of_file, index));
+        let kept = keeping.as_mut().map_or(Ok(false), |keeping| keeping.keep(&path, &of_file, index));
         let is_kept = kept.unwrap_or_else(|e| {
             tracing::debug!("{} is not kept: {e}", path.display());
             false

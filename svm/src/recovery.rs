@@ -86,12 +86,7 @@ impl Recovery<'_> {
         }
         let removed = remove_unfinished(path, &here).map_err(failed)?;
         if survived {
-            if state.users() != 0
-                && let Some(own) = own
-            {
-                // They died, and left more than they told of.
-                state.leave_all_unsynced(own);
-            }
+            state.leave_unsynced_of_dead(own);
             return state.revive().map_err(failed);
         }
         lost.extend(removed);

@@ -13,7 +13,7 @@
 //!
 //! * They take no more than `SVMIO_SPARE` says, and than an eighth of what would be free without them: on the file
 //!   system, of the machine's memory, and within the limits of control groups.
-//! * Before a file system counts as full, all are given back (`give_back`).
+//! * Before a file system counts as full, all are given back (`give_back`), but what is just being cleared.
 //! * Who takes part holds a shared lock on the directory. The last one to [`leave`] removes them; where it was
 //!   killed, whoever opens the store next does (`sweep`).
 
@@ -44,7 +44,8 @@ pub(crate) use keeping::Keeping;
 pub(crate) const DIRECTORY: &str = "spare";
 /// How the names of those begin that somebody is removing.
 const GOING: &str = "going-";
-/// How the names of those begin that somebody is clearing. Nobody takes them, or takes their storage away.
+/// How the names of those begin that somebody is clearing, and holds a lock on meanwhile. Nobody takes them, or takes
+/// their storage away.
 const COMING: &str = "coming-";
 
 /// A store that this process has opened.
@@ -113,7 +114,7 @@ pub(crate) fn sweep(store: &Path) {
     if let Ok(spares) = Spares::open(store)
         && spares.names().is_ok_and(|names| !names.is_empty())
     {
-        spares.remove_if_alone(store, true);
+        spares.remove_if_alone(store);
     }
     if matches!(part_in(store), Part::None) {
         note(store, Part::None);
@@ -126,8 +127,7 @@ pub fn leave() {
     let all = std::mem::take(&mut *known());
     for Known { store, part, .. } in all {
         if let Part::Taken(spares) = part {
-            // Another thread may be about to clear some, for all that this one knows.
-            spares.remove_if_alone(&store, false);
+            spares.remove_if_alone(&store);
         }
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn give_back(file: &File) -> bool {
     let stores: Vec<PathBuf> = known().iter().filter(on_it).map(|known| known.store.clone()).collect();
     stores.iter().fold(false, |any, store| {
         // Where there is no such directory, there are none.
-        let given = Spares::open(store).and_then(|spares| spares.remove_all(false));
+        let given = Spares::open(store).and_then(|spares| spares.remove_all());
         any | given.is_ok_and(|given| given > 0)
     })
 }
@@ -233,11 +233,10 @@ impl Spares {
         Ok(names)
     }
 
-    /// Removes all if nobody else takes part; this process does not any more then. With those that are being cleared,
-    /// if they are `abandoned`.
-    fn remove_if_alone(&self, store: &Path, abandoned: bool) {
+    /// Removes all if nobody else takes part; this process does not any more then.
+    fn remove_if_alone(&self, store: &Path) {
         let is_alone = rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_alone && let Err(e) = self.remove_all(abandoned) {
+        if is_alone && let Err(e) = self.remove_all() {
             tracing::warn!("spare segments stay in {}: {e}", store.display());
         }
         let _ = rustix::fs::flock(&self.directory, FlockOperation::Unlock);
@@ -245,9 +244,9 @@ impl Spares {
 
     /// Removes all that can be removed, also what others are about to remove: their storage is free on return. Says how
     /// many there were.
-    fn remove_all(&self, abandoned: bool) -> io::Result<u64> {
+    fn remove_all(&self) -> io::Result<u64> {
         let (mut removed, mut failed) = (0, None);
-        for name in self.names()?.into_iter().filter(|name| abandoned || !name.starts_with(COMING)) {
+        for name in self.names()?.into_iter().filter(|name| !self.is_being_cleared(name)) {
             match self.remove(&name) {
                 Ok(was_there) => removed += u64::from(was_there),
                 Err(e) => failed = Some(e),
@@ -257,6 +256,16 @@ impl Spares {
             Some(e) if removed == 0 => Err(e),
             _ => Ok(removed),
         }
+    }
+
+    /// Whether somebody is clearing it, who may be another thread of this process. Who died did not come to the end of it.
+    fn is_being_cleared(&self, name: &str) -> bool {
+        let is_locked = || {
+            let file =
+                rustix::fs::openat(&self.directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            file.is_ok_and(|file| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err())
+        };
+        name.starts_with(COMING) && is_locked()
     }
 
     /// Removes one; false where it was gone.
@@ -339,8 +348,11 @@ mod tests {
         }
         let spares = Spares::open(store.path()).unwrap();
         assert_eq!(names.map(bytes_of_spare), [Some(4096), None, None]);
-        assert_eq!(spares.remove_all(false).unwrap(), 2);
+        let clearing = File::open(store.path().join(DIRECTORY).join(names[1])).unwrap();
+        rustix::fs::flock(&clearing, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!(spares.remove_all().unwrap(), 2);
         assert_eq!(spares.names().unwrap(), names[1..2]);
-        assert_eq!(spares.remove_all(true).unwrap(), 1);
+        drop(clearing);
+        assert_eq!(spares.remove_all().unwrap(), 1);
     }
 }

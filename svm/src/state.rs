@@ -36,7 +36,7 @@ use self::table::Entry;
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 const PAGE: u64 = 4096;
 const LOCKS_AT: u64 = PAGE;
 const KEPT_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
@@ -177,8 +177,10 @@ impl State {
         unsafe { KeptLocks::init_at(self.kept_ptr()) }.map_err(io::Error::other)
     }
 
-    /// Declares that what the state says counts no more. The caller alone has the file open.
-    pub(crate) fn void(&self) {
+    /// Declares that what the state says counts no more, of a file in which this node has the position `own`. The
+    /// caller alone has the file open.
+    pub(crate) fn void(&self, own: Option<u32>) {
+        self.leave_unsynced_of_dead(own);
         // Not the boot identity: what was left unsynced is told still (`reset`).
         self.header().id.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }

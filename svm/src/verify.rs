@@ -216,7 +216,7 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             let object = entry.map_err(failed)?.path();
             let Some(name) = object.file_name().and_then(|name| name.to_str()) else { continue };
             if directory == object::DELETED && name.starts_with(object::RECLAIMED_PREFIX) {
-                // Who was about it may have been killed. Where he is not, both remove it: neither keeps its segments.
+                // Who was about it may have been killed. Where he is not, both remove it.
                 match object::destroy(store.path(), &object) {
                     Err(e) if is_not_ours(&e) => {}
                     gone => gone.map(|()| reclaimed.push(object)).map_err(failed)?,

@@ -268,7 +268,8 @@ impl TunedBarrier {
     pub fn switch(&mut self, schedule: &Schedule, predicted: f64) -> Result<bool> {
         self.attempt(|barrier| {
             let Some(built) = barrier.built(schedule)? else { return Ok(false) };
-            let [predicted, ..] = barrier.council.largest([predicted, 0.0, 0.0, 0.0], Waiting::Awake)?;
+            let met = barrier.council.largest([predicted, 0.0, 0.0, 0.0], Waiting::Awake);
+            let [predicted, ..] = barrier.telling(met, |member| built.barrier.refuse_for(member))?;
             barrier.take(schedule.clone(), built);
             barrier.expect(predicted);
             Ok(true)
@@ -294,22 +295,39 @@ impl TunedBarrier {
         let segment = self.next_segment();
         let id = numbered(self.first, segment);
         let joined = Barrier::join_across(&self.fabrics, &self.members, id, schedule);
-        Ok(self.all_have(joined)?.map(|barrier| Built { barrier, segment }))
+        let joined = self.all_have(joined, |barrier, member| barrier.refuse_for(member))?;
+        Ok(joined.map(|barrier| Built { barrier, segment }))
     }
 
-    /// What this member has joined, if all members could.
-    fn all_have<T>(&mut self, joined: Result<T>) -> Result<Option<T>> {
+    /// What this member has joined, if all members could. Who uses it already hears by `leave` of a member because of
+    /// which this one does not come to it.
+    fn all_have<T>(&mut self, joined: Result<T>, leave: impl FnOnce(&T, usize)) -> Result<Option<T>> {
         let joined = match joined {
             Err(Error::Fabric(error)) if error.lost_peer().is_some() => return Err(error.into()),
             joined => joined.ok(),
         };
         let failed = f64::from(u8::from(joined.is_none()));
-        let [failed, ..] = self.council.largest([failed, 0.0, 0.0, 0.0], Waiting::Asleep)?;
+        let met = self.council.largest([failed, 0.0, 0.0, 0.0], Waiting::Asleep);
+        let [failed, ..] = self.telling(met, |member| {
+            if let Some(joined) = &joined {
+                leave(joined, member);
+            }
+        })?;
         if failed > 0.0 {
             self.retunings.failures += 1;
             return Ok(None);
         }
         Ok(joined)
+    }
+
+    /// What a council has come to. Where this member does not come to its end, it has others hear by `leave` because of
+    /// whom: they may have, and be where that council leads.
+    fn telling<T>(&self, met: Result<T>, leave: impl FnOnce(usize)) -> Result<T> {
+        met.inspect_err(|error| {
+            if let Some(member) = error.who_leaves(self.council.own()) {
+                leave(member);
+            }
+        })
     }
 
     /// To be called after a council that has followed the old barrier's last round.

@@ -77,7 +77,8 @@ fn renew_alone(context: &Context, manifest: &Manifest, path: &Path, state: &File
         manifest.commit(path, false)?;
     }
     // What it says is true no more. The manifest tells what all nodes together know.
-    State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
+    let state = State::map(state.try_clone().map_err(failed)?).map_err(failed)?;
+    state.void(manifest.position_of(context.store.node()));
     Ok(())
 }
 
@@ -257,7 +258,9 @@ fn has_name(store: &Store, id: FileId) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::killing::{Child, End};
+    use crate::open_options::OpenOptions;
     use crate::presence::Presence;
+    use crate::units::{FileOffset, SegmentIndex};
 
     /// An object without a name, with a state where `has_state`.
     fn object_without_name(store: &Store, has_state: bool) -> (FileId, PathBuf) {
@@ -303,6 +306,28 @@ mod tests {
         drop(gate);
         assert_eq!(child.wait(), End::Finished);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_killed_processes_left_unsynced_is_known_where_their_state_counts_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let (name, options) = (FileName::new("f").unwrap(), OpenOptions::read_write().create(true));
+        let child = Child::run(|| {
+            let file = store.open_file(&name, &options).unwrap();
+            file.write_at(FileOffset(0), b"seen by others").unwrap();
+            file.commit(false).unwrap();
+            // As if it were killed.
+            std::mem::forget(file);
+        });
+        assert_eq!(child.wait(), End::Finished);
+        let path = object::path(store.path(), store.lookup(&name).unwrap());
+        let state = || State::map(open_state(&path).unwrap().unwrap()).unwrap();
+        state().void(Some(0));
+        let file = store.open_file(&name, &options).unwrap();
+        assert_eq!(state().left_unsynced().map(|(index, _)| index).collect::<Vec<_>>(), [SegmentIndex(0)]);
+        file.sync_left().unwrap();
+        assert_eq!(state().left_unsynced().count(), 0);
     }
 
     #[test]

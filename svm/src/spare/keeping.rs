@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{CWD, RenameFlags, renameat, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, renameat, renameat_with};
 
 use super::{COMING, Part, Spares, bytes_of_spare, limit, part_in, room};
 use crate::mapping_cache;
@@ -65,6 +65,9 @@ impl Keeping {
         }
         let (name, directory) = (format!("{bytes}-{of_file}-{}", index.0), &self.spares.directory);
         let coming = format!("{COMING}{name}");
+        // Held until it has its name. Nobody locks segments that have a file.
+        let clearing = file.try_clone()?;
+        rustix::fs::flock(&clearing, FlockOperation::NonBlockingLockExclusive)?;
         // It is nobody else's from here on, or has gone before: then it may be another file's, which has it of a spare.
         renameat_with(CWD, path, directory, coming.as_str(), RenameFlags::NOREPLACE)?;
         let cleared = match mapping_cache::of(Inode::of(&metadata)) {

@@ -88,9 +88,13 @@ impl State {
         }
     }
 
-    /// The same of all segments whose home is `own`: nobody knows what a process changed that died.
-    pub(crate) fn leave_all_unsynced(&self, own: u32) {
-        self.homes().filter(|(_, home)| *home == own).for_each(|(index, _)| self.leave_unsynced(index));
+    /// The same of all segments whose home is `own`, where processes died that had the file open: nobody knows what they
+    /// changed. The caller alone has it open.
+    pub(crate) fn leave_unsynced_of_dead(&self, own: Option<u32>) {
+        if self.users() != 0 {
+            let here = self.homes().filter(|(_, home)| Some(*home) == own);
+            here.for_each(|(index, _)| self.leave_unsynced(index));
+        }
     }
 
     /// The segments with changes that processes left and nobody has brought to the storage device, each with what

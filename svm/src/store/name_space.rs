@@ -159,7 +159,11 @@ impl Store {
     /// # Errors
     /// As [`Store::enter_name`].
     pub(crate) fn write_name_again(&self, name: &FileName, id: FileId) -> Result<()> {
-        self.turn_name(name, None, id, true)
+        // Where the directories cannot be synced, it is right all the same, and an object without a name is reclaimed.
+        self.new_entry(name, id, true)?
+            .persist(self.entry(name))
+            .map_err(|e| self.name_error(name, e.error))?;
+        self.sync_directories(name)
     }
 
     /// Lets `name` lead to the file `to` at once, where it has led to the file `from` or, without one, nowhere. The

@@ -157,7 +157,7 @@ pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -
     newest.commit(&path, true)?;
     // What it says is older than that.
     if state.metadata().map_err(failed)?.len() > 0 {
-        State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
+        State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void(position);
     }
     Ok(Repair::Done(path.join(manifest::FILE_NAME)))
 }

@@ -27,11 +27,11 @@ const LIMIT: Duration = Duration::from_secs(25);
 
 const SIZE: u32 = 3;
 
-/// At how many points.
-const CASES: u64 = 16;
+/// At how many points of the whole way.
+const CASES: u64 = 4;
 
-/// Whose fabric fails.
-const FAILING: u32 = 1;
+/// At how many of its beginning, one after the other: who is a step ahead does something else there.
+const FIRST: u64 = 8;
 
 /// A back end that maps no memory, of which one write fails.
 struct Failing {
@@ -176,9 +176,19 @@ fn poor() -> Schedule {
     Schedule::new(SIZE, (0..2).flat_map(|_| steps.clone())).unwrap()
 }
 
-/// What each member comes to, in the order of ranks, in tuning again once, and in waiting then, where one of them has a
-/// write fail after so many; and how many that one has made in tuning.
-fn tuned_again(writes: u64) -> (Vec<Result<(), Error>>, u64) {
+/// Takes another schedule's barrier into use, by tuning or without.
+type Change = fn(&mut TunedBarrier) -> Result<bool, Error>;
+
+/// Which member's fabric fails, and after how many writes.
+#[derive(Clone, Copy)]
+struct Failure {
+    member: u32,
+    writes: u64,
+}
+
+/// What each member comes to, in the order of ranks, in a change, and in waiting then, where one of them has a write fail;
+/// and how many that one has made in the change.
+fn changed(change: Change, failure: Failure) -> (Vec<Result<(), Error>>, u64) {
     // As little as there is of each: every signal takes a turn of each of two members.
     let survey = SurveySettings {
         largest_message: 8,
@@ -206,44 +216,62 @@ fn tuned_again(writes: u64) -> (Vec<Result<(), Error>>, u64) {
             let mut barrier = TunedBarrier::join(&Fabrics::of_job(&fabric), &members, first, tuning).unwrap();
             barrier.wait().unwrap();
             let own = fabric.rank().0;
-            if own == FAILING {
-                back_end.left.store(writes, Ordering::Relaxed);
+            if own == failure.member {
+                back_end.left.store(failure.writes, Ordering::Relaxed);
             }
-            let tuned = barrier.retune();
-            let made = writes.wrapping_sub(back_end.left.load(Ordering::Relaxed));
+            let changed = change(&mut barrier);
+            let made = failure.writes.wrapping_sub(back_end.left.load(Ordering::Relaxed));
             // Who had all that it needed from the one that failed, hears of it in a later call.
-            let tuned = tuned.and_then(|_| (0..20).try_for_each(|_| barrier.wait()));
+            let waited = changed.and_then(|_| (0..20).try_for_each(|_| barrier.wait()));
             // Nobody's memory goes before all have ended.
-            sender.send((own, tuned, made, barrier)).unwrap();
+            sender.send((own, waited, made, barrier)).unwrap();
         });
     }
-    let come =
-        |_| ended.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("one waits for ever, after {writes} writes"));
+    let Failure { member, writes } = failure;
+    let come = |_| {
+        let come = ended.recv_timeout(LIMIT);
+        come.unwrap_or_else(|_| panic!("one waits for ever, after {writes} writes of member {member}"))
+    };
     let mut all: Vec<_> = (0..SIZE).map(come).collect();
     all.sort_by_key(|(rank, ..)| *rank);
-    let made = all[FAILING as usize].2;
-    (all.into_iter().map(|(_, tuned, ..)| tuned).collect(), made)
+    let made = all[member as usize].2;
+    (all.into_iter().map(|(_, waited, ..)| waited).collect(), made)
+}
+
+/// Has each member fail in turn, at many points.
+fn nobody_waits(change: Change) {
+    for member in 0..SIZE {
+        let (all, made) = changed(change, Failure { member, writes: u64::MAX });
+        assert!(all.iter().all(Result::is_ok), "{all:?}");
+        let mut failures = 0;
+        let later = (FIRST..made).step_by((made / CASES).max(1) as usize);
+        for writes in (0..made.min(FIRST)).chain(later) {
+            let (all, _) = changed(change, Failure { member, writes });
+            // Who could not join something is told to all, who go on without.
+            if all[member as usize].is_ok() {
+                assert!(all.iter().all(Result::is_ok), "member {member}, after {writes} writes: {all:?}");
+                continue;
+            }
+            failures += 1;
+            for waited in all.iter().enumerate().filter(|(rank, _)| *rank != member as usize) {
+                let is_told =
+                    matches!(waited.1, Err(Error::Refused { member: told, .. }) if *told == member as usize);
+                assert!(is_told, "member {member}, after {writes} writes: {all:?}");
+            }
+        }
+        assert!(failures > 0, "member {member}: none of {made}");
+    }
 }
 
 #[test]
-fn who_fails_wherever_it_is_has_nobody_wait() {
-    let (all, made) = tuned_again(u64::MAX);
-    assert!(all.iter().all(Result::is_ok), "{all:?}");
-    let mut failures = 0;
-    for writes in (0..made).step_by((made / CASES).max(1) as usize) {
-        let (all, _) = tuned_again(writes);
-        // Who could not join something is told to all, who go on without.
-        if all[FAILING as usize].is_ok() {
-            assert!(all.iter().all(Result::is_ok), "after {writes} writes: {all:?}");
-            continue;
-        }
-        failures += 1;
-        for tuned in
-            all.iter().enumerate().filter(|(rank, _)| *rank != FAILING as usize).map(|(_, tuned)| tuned)
-        {
-            let is_told = matches!(tuned, Err(Error::Refused { member, .. }) if *member == FAILING as usize);
-            assert!(is_told, "after {writes} writes: {all:?}");
-        }
-    }
-    assert!(failures >= CASES / 2, "{failures} of {made}");
+fn who_fails_wherever_it_is_in_tuning_has_nobody_wait() {
+    nobody_waits(TunedBarrier::retune);
+}
+
+#[test]
+fn who_fails_in_changing_schedules_has_nobody_wait() {
+    nobody_waits(|barrier| {
+        let other = "dissemination".parse::<Algorithm>().unwrap().schedule(SIZE).unwrap();
+        barrier.switch(&other, 1000.0)
+    });
 }

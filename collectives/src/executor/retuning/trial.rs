@@ -59,7 +59,9 @@ impl TunedBarrier {
     fn promising(&mut self) -> Result<Vec<Schedule>> {
         let id = numbered(self.first, self.next_segment());
         let pairs = Pairs::join(&self.fabrics, &self.members, id, &self.settings.survey);
-        let Some(pairs) = self.all_have(pairs)? else { return Ok(Vec::new()) };
+        let Some(pairs) = self.all_have(pairs, |pairs, member| pairs.leave(member))? else {
+            return Ok(Vec::new());
+        };
         let membership = self.fabrics.job().membership();
         let nodes = Partition::of_nodes(self.members.iter().map(|&member| membership.node(member)));
         let (surveyed, signals) = concerted::survey(pairs, &mut self.council, &nodes, &self.settings)?;

@@ -47,7 +47,7 @@ impl<R> Default for Tables<R> {
 }
 
 impl<R> Tables<R> {
-    /// Enters memory of the user, or a segment; returns its number.
+    /// Enters memory of the user, or a segment.
     pub(super) fn enter(
         &mut self,
         registration: R,
