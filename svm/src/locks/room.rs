@@ -4,11 +4,12 @@
 //! whoever has the room may be waiting for that lock, and others who hold one for room, so that nobody would ever go
 //! on. He gets room out of turn, and where there is none, an error.
 
+use std::ops::Range;
+
 use super::claim::{Claim, Mode, Owner, Standing};
 use super::sleep::{Deadline, Woken};
 use super::update::Locked;
 use super::{Liveness, LockError, LockTable, LockToken, is_empty};
-use std::ops::Range;
 
 impl LockTable {
     /// Like [`LockTable::acquire`] where there is room in the table; `None` where there is none, or others wait for it.
