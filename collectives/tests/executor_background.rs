@@ -221,7 +221,10 @@ fn a_lost_member_ends_every_request() {
                 }
             });
             let later = group.ibarrier().unwrap();
-            assert!(later.test());
+            // The group's thread may still have the engine, with nothing left to do.
+            while !later.test() {
+                thread::yield_now();
+            }
             assert_eq!(lost(later.wait().unwrap_err()), Some(Rank(2)));
         });
     }
