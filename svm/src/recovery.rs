@@ -7,6 +7,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -20,6 +21,9 @@ use crate::object;
 use crate::segment;
 use crate::state::State;
 use crate::units::SegmentIndex;
+
+/// Bytes of the largest block that file systems on disks have: the one with the end of a file may have storage behind it.
+const LARGEST_BLOCK: u64 = 64 << 10;
 
 /// A file that nobody has open.
 pub(crate) struct Recovery<'a> {
@@ -76,7 +80,7 @@ impl Recovery<'_> {
                 if !survived && !segment::is_zero(&file, beyond.clone()).map_err(failed)? {
                     lost.push(*index);
                 }
-                segment::punch(&file, beyond).map_err(failed)?;
+                clear(&file, beyond).map_err(failed)?;
             }
         }
         for index in unmade {
@@ -149,6 +153,23 @@ pub(crate) fn make_claimed(
     Ok(())
 }
 
+/// Takes what lies in `beyond`, behind the end of what a segment's file holds, if there is anything. Who only looks at
+/// the file finds it changed when it was: whoever goes by times, as `make` and `rsync` do, would take it for new.
+fn clear(segment: &File, beyond: Range<u64>) -> io::Result<()> {
+    let page = segment::large_page().unwrap_or(LARGEST_BLOCK);
+    let whole_pages = beyond.start.next_multiple_of(page).min(beyond.end)..beyond.end;
+    if segment::next_data(segment, whole_pages)?.is_none() && segment::is_zero(segment, beyond.clone())? {
+        return Ok(());
+    }
+    let modified = segment.metadata()?.modified()?;
+    segment::punch(segment, beyond)?;
+    match segment.set_modified(modified) {
+        // Another user's file, which this one may write to.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        set => set,
+    }
+}
+
 /// Segments, in ascending order, for people.
 fn listed(segments: &[SegmentIndex]) -> String {
     let runs = manifest::runs(segments.iter().map(|index| (*index, 0)));
@@ -205,6 +226,9 @@ fn remove_unfinished(path: &Path, promised: &[SegmentIndex]) -> io::Result<Vec<S
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::time::{Duration, SystemTime};
+
     use crate::warnings::told_by;
     use crate::{FileName, FileOffset, OpenOptions, Store};
 
@@ -260,6 +284,42 @@ mod tests {
                 open_after_going_down(5000, 0, |segment| segment.set_len(length).unwrap());
             assert!(matches!(found, Err(crate::Error::DamagedSegment { .. })), "{length}");
             assert!(!report.is_clean(), "{length}");
+        }
+    }
+
+    /// When a file has changed, as it tells before and after somebody looked into it.
+    fn times_around_a_look(size: usize, beyond: &[u8]) -> [Option<SystemTime>; 2] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("f").unwrap();
+        let file = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        file.write_at(FileOffset(0), &vec![1; size]).unwrap();
+        file.commit(true).unwrap();
+        let object = crate::object::path(store.path(), file.id());
+        drop(file);
+        let segment = object.join(crate::object::segment_name(crate::SegmentIndex(0)));
+        let segment = std::fs::File::options().read(true).write(true).open(segment).unwrap();
+        segment.write_all_at(beyond, size as u64).unwrap();
+        crate::object::set_modified(&object, SystemTime::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+        let told = || crate::object::storage(&object).unwrap().modified;
+        let before = told();
+        let file = store.open_file(&name, &OpenOptions::reading()).unwrap();
+        let mut bytes = vec![9; size + beyond.len()];
+        let length = file.read_at(FileOffset(0), &mut bytes).unwrap();
+        assert_eq!(bytes[..length], vec![1; size]);
+        let mut left = vec![9; beyond.len()];
+        segment.read_exact_at(&mut left, size as u64).unwrap();
+        assert!(left.iter().all(|byte| *byte == 0));
+        [before, told()]
+    }
+
+    #[test]
+    fn looking_into_a_file_does_not_change_it() {
+        for size in [1, 4096, 100_000] {
+            for beyond in [&b""[..], b"cut short", &[0; 300_000], &[7; 3 << 20]] {
+                let [before, after] = times_around_a_look(size, beyond);
+                assert_eq!(before, after, "{size} bytes, {} beyond", beyond.len());
+            }
         }
     }
 
