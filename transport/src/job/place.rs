@@ -4,6 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::net::SocketAddrAny;
+
 use super::wire::LARGEST_NODE;
 use crate::error::{Error, Result};
 use crate::secret::JobSecret;
@@ -62,12 +64,9 @@ impl Place {
         let secret = text(SECRET)?
             .parse()
             .map_err(|problem| setting(SECRET, format!("{problem}; it comes from whoever starts the job")))?;
-        let mut master = Master::At(text(MASTER)?);
-        if rank == Rank(0)
-            && let Some(listener) = inherited_listener()?
-        {
-            master = Master::Listening(listener);
-        }
+        let at = text(MASTER)?;
+        let listener = if rank == Rank(0) { inherited_listener(&at)? } else { None };
+        let master = listener.map_or(Master::At(at), Master::Listening);
         let place = Self { rank, size, node: current_node(), master, secret };
         place.check().map_err(|problem| setting(RANK, problem))?;
         Ok(place)
@@ -119,8 +118,8 @@ fn setting(variable: &str, problem: impl Into<String>) -> Error {
     Error::Setting { place: variable.into(), problem: problem.into() }
 }
 
-/// The listener that the launcher made, so that its port is certainly free.
-fn inherited_listener() -> Result<Option<TcpListener>> {
+/// The listener that the launcher made at that place, so that its port is certainly free.
+fn inherited_listener(at: &str) -> Result<Option<TcpListener>> {
     static IS_TAKEN: AtomicBool = AtomicBool::new(false);
     let Some(text) = std::env::var(LISTENER).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
     let number: RawFd = text
@@ -133,16 +132,45 @@ fn inherited_listener() -> Result<Option<TcpListener>> {
         // It went with an earlier job of this process: now rank 0 listens by itself.
         return Ok(None);
     }
-    // SAFETY: the descriptor is only asked about here; a number that is none gives an error.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    if !rustix::net::sockopt::socket_acceptconn(borrowed).unwrap_or(false) {
-        // A wrapper on the way closed it: then rank 0 listens by itself.
+    if !listens(number, at) {
+        // A wrapper on the way closed it, and something else may have its number: then rank 0 listens by itself.
         return Ok(None);
     }
-    // SAFETY: it is a listening socket that the launcher left to this program under this number; `IS_TAKEN` sees to
+    // SAFETY: it is the listening socket that the launcher left to this program under this number; `IS_TAKEN` sees to
     // it that it is owned once.
     let owned = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)
         .map_err(|problem| Error::system("taking the launcher's listener", problem))?;
     Ok(Some(owned.into()))
+}
+
+/// Whether that descriptor is a socket that listens at `at`.
+fn listens(number: RawFd, at: &str) -> bool {
+    // SAFETY: the descriptor is only asked about here; a number that is none gives an error.
+    let socket = unsafe { BorrowedFd::borrow_raw(number) };
+    let is_at = |name: SocketAddrAny| SocketAddr::try_from(name).is_ok_and(|own| at.parse() == Ok(own));
+    rustix::net::sockopt::socket_acceptconn(socket).unwrap_or(false)
+        && rustix::net::getsockname(socket).is_ok_and(is_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    use super::listens;
+
+    #[test]
+    fn only_the_launchers_listener_is_taken_for_it() {
+        let [own, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let at = own.local_addr().unwrap().to_string();
+        assert!(listens(own.as_raw_fd(), &at));
+        assert!(
+            !listens(other.as_raw_fd(), &at),
+            "a wrapper closed it, and the program has another one there"
+        );
+        let file = tempfile::tempfile().unwrap();
+        assert!(!listens(file.as_raw_fd(), &at));
+        assert!(!listens(own.as_raw_fd(), "a-host:7000"));
+    }
 }
