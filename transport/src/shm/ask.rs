@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use crate::error::{Error, Result};
@@ -31,6 +31,12 @@ const RETRY: Duration = Duration::from_millis(1);
 
 /// How long a process that was killed may hang up on those who ask it before it is gone.
 const DYING: Duration = Duration::from_millis(500);
+
+/// How long this process waits for a descriptor where it has none left, or the system has no memory for one.
+const SHORTAGE: Duration = Duration::from_secs(2);
+
+/// What the system says then.
+const SHORT: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
 
 /// The name of a process's socket.
 pub(super) fn socket_name(random: &[u8; 16]) -> rustix::io::Result<SocketAddrUnix> {
@@ -58,7 +64,7 @@ impl Question<'_> {
     /// `PeerLost`, `TimedOut`, `Wire`, `System`.
     pub(super) fn ask(&self) -> Result<Option<Storage>> {
         let deadline = Instant::now().checked_add(self.limit);
-        let mut first_dropped = None;
+        let (mut first_dropped, mut first_short) = (None, None);
         loop {
             self.membership.check(self.owner)?;
             match self.attempt(deadline)? {
@@ -74,6 +80,12 @@ impl Question<'_> {
                     std::thread::sleep(RETRY);
                 }
                 Attempt::Busy => std::thread::sleep(RETRY),
+                Attempt::Short(problem) => {
+                    if first_short.get_or_insert_with(Instant::now).elapsed() >= SHORTAGE {
+                        return Err(Error::system(self.with_whom(), problem));
+                    }
+                    std::thread::sleep(RETRY);
+                }
                 Attempt::Silent => {}
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -83,15 +95,13 @@ impl Question<'_> {
     }
 
     fn attempt(&self, deadline: Option<Instant>) -> Result<Attempt> {
-        let doing = || format!("{} rank {}", self.doing(), self.owner);
-        let failed = |error: Errno| Error::system(doing(), error);
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )
-        .map_err(failed)?;
+        let failed = |error: Errno| Error::system(self.with_whom(), error);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = match rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None) {
+            Ok(socket) => socket,
+            Err(error) if SHORT.contains(&error) => return Ok(Attempt::Short(error)),
+            Err(error) => return Err(failed(error)),
+        };
         let name = socket_name(&self.address.name).map_err(failed)?;
         match rustix::net::connect(&socket, &name) {
             Ok(()) => {}
@@ -100,7 +110,7 @@ impl Question<'_> {
             Err(error) => return Err(failed(error)),
         }
         // Once the peer is dead, anybody may listen under its name; the secret is for the peer alone.
-        let listener = sys::credentials(&socket).map_err(|error| Error::system(doing(), error))?;
+        let listener = sys::credentials(&socket).map_err(|error| Error::system(self.with_whom(), error))?;
         if listener.user != self.address.user {
             return Err(self.lost("another user listens at its address"));
         }
@@ -130,9 +140,13 @@ impl Question<'_> {
         let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut attached, flags);
         let length = match received {
             Ok(received) if received.bytes == 0 => return Ok(Attempt::Dropped),
+            // The kernel could not give this process the descriptor that came along: it has no room for one more.
+            Ok(received) if received.flags.contains(ReturnFlags::CTRUNC) => {
+                return Ok(Attempt::Short(Errno::MFILE));
+            }
             Ok(received) => received.bytes,
             Err(Errno::CONNRESET) => return Ok(Attempt::Dropped),
-            Err(error) => return Err(Error::system(format!("{} rank {}", self.doing(), self.owner), error)),
+            Err(error) => return Err(Error::system(self.with_whom(), error)),
         };
         let file = attached.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut files) => files.next(),
@@ -154,6 +168,10 @@ impl Question<'_> {
             Wanted::Control => "connecting to the control segment of".into(),
             Wanted::Segment(id) => format!("connecting to segment {id} of"),
         }
+    }
+
+    fn with_whom(&self) -> String {
+        format!("{} rank {}", self.doing(), self.owner)
     }
 
     fn lost(&self, reason: &str) -> Error {
@@ -180,6 +198,8 @@ enum Attempt {
     Dropped,
     /// Too many ask at the same time.
     Busy,
+    /// This process, or the system, has no descriptor left for it, or no memory.
+    Short(Errno),
     /// The time was over.
     Silent,
 }

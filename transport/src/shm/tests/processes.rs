@@ -4,9 +4,11 @@
 //! over its standard streams: addresses in hexadecimal, a line each.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
@@ -211,6 +213,33 @@ fn the_end_of_a_process_is_seen_without_a_descriptor_to_spare() {
 #[test]
 fn peers_connect_again_after_a_shortage_of_descriptors() {
     succeeds_alone("short_of_descriptors_for_a_while");
+}
+
+#[test]
+fn who_has_no_descriptor_for_memory_says_so_and_connects_when_it_has() {
+    succeeds_alone("short_of_descriptors_for_memory");
+}
+
+/// A rank that has a descriptor to ask with, and for a while none for what it asks for.
+#[test]
+#[ignore = "a part of another test here, which starts it"]
+fn short_of_descriptors_for_memory() {
+    let (fabric, _other, _) = meet();
+    fabric.connect(Rank(1), SEGMENT).unwrap();
+    let before = rustix::process::getrlimit(Resource::Nofile).current.unwrap();
+    for spare in [0, 1] {
+        let lowest = [(); 2].map(|()| std::fs::File::open("/dev/null").unwrap());
+        limit_descriptors(lowest[spare].as_raw_fd().try_into().unwrap());
+        drop(lowest);
+        let error = fabric.connect(Rank(1), SEGMENT).unwrap_err();
+        assert!(matches!(error, Error::System { .. }), "{spare}: {error}");
+        assert!(error.to_string().contains("rank 1"), "{spare}: {error}");
+        thread::scope(|scope| {
+            let connecting = scope.spawn(|| fabric.connect(Rank(1), SEGMENT).map(|_| ()));
+            limit_descriptors(before);
+            connecting.join().unwrap().unwrap();
+        });
+    }
 }
 
 /// A rank that has used up its descriptors.
