@@ -7,12 +7,13 @@ use super::context::Role;
 use super::lease::Lease;
 use super::link::{Link, State};
 use super::outbox::staging_offset;
-use super::rendezvous::bytes;
+use super::outcome::Outcome;
+use super::rendezvous::{Sending, bytes};
 use super::wire::{Packet, Way};
 use crate::back_end::{Place, Remote};
 use crate::dma::{Completion, Direction, Transfer};
 use crate::error::{Error, Result};
-use crate::memory::UserMemory;
+use crate::memory::{SharedMemory, UserMemory};
 
 /// How often a chain that failed is posted again before the peer counts as unreachable.
 const ATTEMPTS: u32 = 32;
@@ -28,8 +29,17 @@ pub(super) struct Flight {
     bytes: u64,
     /// The receiver's staging buffer that it fills, and the place in the message.
     part: Option<(u32, u64)>,
-    /// Whether a local staging buffer becomes free with it.
-    departs: bool,
+    /// What the chain reads.
+    read: Read,
+}
+
+/// What a chain reads, which must not go before the chain has ended, even if the link or the messenger does.
+#[derive(Debug, Clone)]
+struct Read {
+    /// The message, which may have its bytes.
+    _message: Arc<Outcome>,
+    /// The staging buffers, of which one becomes free with the chain.
+    departing: Option<SharedMemory>,
 }
 
 impl State {
@@ -134,7 +144,8 @@ impl State {
             let chain = vec![Transfer { direction: Direction::Write, local: from, remote, offset: place }];
             self.sending[index].posted += size;
             let part = buffer.map(|buffer| (buffer, offset));
-            self.fly(link, index, chain, size, part, local.is_some())?;
+            let departing = local.map(|(area, _)| area.memory().clone());
+            self.fly(link, index, chain, size, part, departing)?;
         }
         Ok(())
     }
@@ -157,7 +168,7 @@ impl State {
             })
             .collect();
         sending.posted = total as u64;
-        self.fly(link, index, chain, total as u64, None, false)
+        self.fly(link, index, chain, total as u64, None, None)
     }
 
     fn fly(
@@ -167,12 +178,13 @@ impl State {
         chain: Vec<Transfer>,
         bytes: u64,
         part: Option<(u32, u64)>,
-        departs: bool,
+        departing: Option<SharedMemory>,
     ) -> Result<()> {
-        let transfer = self.sending[index].id;
+        let Sending { id: transfer, outcome, .. } = &self.sending[index];
+        let (transfer, read) = (*transfer, Read { _message: Arc::clone(outcome), departing });
         let lease = self.lease(link, &chain)?;
-        let done = post(link, chain.clone(), lease)?;
-        self.flights.push_back(Flight { transfer, done, chain, attempts: 1, bytes, part, departs });
+        let done = post(link, chain.clone(), lease, &read)?;
+        self.flights.push_back(Flight { transfer, done, chain, attempts: 1, bytes, part, read });
         Ok(())
     }
 
@@ -195,13 +207,13 @@ impl State {
                     link.context.fabric.counters().repeated_writes.add(1);
                     flight.attempts += 1;
                     let lease = self.lease(link, &flight.chain)?;
-                    flight.done = post(link, flight.chain.clone(), lease)?;
+                    flight.done = post(link, flight.chain.clone(), lease, &flight.read)?;
                     self.flights.push_front(flight);
                     break;
                 }
                 Err(error) => return Err(error),
             }
-            if flight.departs {
+            if flight.read.departing.is_some() {
                 self.departures.1 += 1;
             }
             let Some(index) = self.sending.iter().position(|sending| sending.id == flight.transfer) else {
@@ -221,17 +233,18 @@ impl State {
     }
 }
 
-/// Hands a chain over; its end draws somebody's attention to the link, and ends its lease.
-fn post(link: &Link, chain: Vec<Transfer>, lease: Option<Lease>) -> Result<Arc<Completion>> {
+/// Hands a chain over; its end draws somebody's attention to the link, and ends its lease and its hold on what it reads.
+fn post(link: &Link, chain: Vec<Transfer>, lease: Option<Lease>, read: &Read) -> Result<Arc<Completion>> {
     let (context, attention) = (Arc::clone(&link.context), Arc::clone(&link.signs.attention));
+    let read = read.clone();
     let done = Arc::new(Completion::calling(move |_| {
-        drop(lease);
+        drop((lease, read));
         // Release: who sees it sees the end of the chain.
         attention.store(true, Ordering::Release);
         context.stir();
     }));
-    // SAFETY: the memory is a message's that is not sent before the chain has ended, or a local staging buffer, which
-    // lives as long as the link, and is not used again before.
+    // SAFETY: the memory is a message's that is not sent before the chain has ended, or a local staging buffer that is not
+    // used again before. Whoever drops the messenger before leaves both: the callback has them.
     unsafe { link.context.fabric.post(chain, &done) }?;
     Ok(done)
 }

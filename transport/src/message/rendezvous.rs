@@ -283,7 +283,9 @@ impl State {
             }
             Packet::Taken { transfer, ended: Ended::Withdrawn } => {
                 let index = sending(self, transfer)?;
-                if !self.sending[index].is_given_up {
+                // What is ready is taken: its memory may be in use.
+                let Sending { is_given_up, way, .. } = self.sending[index];
+                if !is_given_up || way.is_some() {
                     return Err(refuse("transfer", u64::from(transfer)));
                 }
                 let entry = self.sending.swap_remove(index);
@@ -293,8 +295,9 @@ impl State {
             }
             Packet::Taken { transfer, ended } => {
                 let index = sending(self, transfer)?;
-                // The others are under way until this end says so.
-                if !matches!(self.sending[index].way, None | Some(Way::Shared)) {
+                let way = self.sending[index].way;
+                // The others are under way until this end says so; and for what is ready, there is a way.
+                if !matches!(way, None | Some(Way::Shared)) || (ended == Ended::NoWay && way.is_some()) {
                     return Err(refuse("transfer", u64::from(transfer)));
                 }
                 if ended == Ended::NoWay {
@@ -353,6 +356,10 @@ impl State {
             link.context.wire(link.peer, Malformed::Field { kind: Kind::Part, field, value })
         };
         let receiving = &mut self.receiving[index];
+        // By another way the peer, or a thread of this process, writes into the memory: no part ends that.
+        if !matches!(receiving.way, Way::Stores | Way::Staged | Way::FromUser) {
+            return Err(refuse("transfer", u64::from(receiving.id)));
+        }
         let Some(staging) = link.staging.get() else { return Err(refuse("buffer", u64::from(buffer))) };
         let (size, count) = (u64::from(staging.sizes.staging_buffer), staging.sizes.staging_buffers);
         if buffer != self.staging_buffer {

@@ -6,6 +6,7 @@ mod closing;
 mod contract;
 mod dying;
 mod failing;
+mod in_use;
 mod lending;
 mod losses;
 mod meeting;

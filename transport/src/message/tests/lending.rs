@@ -22,7 +22,12 @@ const WAYS: [(Way, Mode); 3] = [
 ];
 
 pub(super) fn open(fabric: &Fabric, way: Way) -> Messenger {
-    let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+    open_for(fabric, way, Mode::default())
+}
+
+/// One that sends by `mode` where nothing else is said.
+pub(super) fn open_for(fabric: &Fabric, way: Way, mode: Mode) -> Messenger {
+    let settings = MessageSettings { asynchronous: false, mode, ..MessageSettings::default() };
     let mut context = Context::new(fabric.clone(), settings, 0x6d67_0000, Interrupt(63));
     context.sends = Ways::default().with(way);
     Messenger::over(Engine::new(context))
