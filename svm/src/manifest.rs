@@ -8,6 +8,7 @@ mod parts;
 mod words;
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use crate::node::NodeName;
 use crate::placement::{Placement, Policies, SizeReason};
 use crate::spare;
 use crate::state::MAX_SEGMENTS;
+use crate::store::reserve;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 /// The newest manifest format that this release reads, and the one that it writes.
@@ -107,13 +109,25 @@ impl Manifest {
     /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::NewerWord`], or what the operating system says.
     pub(crate) fn read(directory: &Path, name: &str) -> Result<Manifest> {
         let path = directory.join(FILE_NAME);
-        let bytes = fs::read(&path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound if directory.exists() => {
-                corrupt(name, &path, "it is missing".into())
+        let read = || {
+            fs::read(&path).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound if directory.exists() => corrupt(name, &path, "it is missing".into()),
+                _ => Error::io(format!("opening {name}"), &path, source),
+            })
+        };
+        let mut bytes = read()?;
+        loop {
+            let decoded = Self::decode(&bytes, &path, name);
+            // What was a manifest when it was opened may have become the reserve, and be written to.
+            if decoded.is_err() {
+                let again = read()?;
+                if again != bytes {
+                    bytes = again;
+                    continue;
+                }
             }
-            _ => Error::io(format!("opening {name}"), &path, source),
-        })?;
-        Self::decode(&bytes, &path, name)
+            return decoded;
+        }
     }
 
     /// Puts this manifest in place of the one in `directory`. With `durable` it has reached the storage device on
@@ -123,17 +137,15 @@ impl Manifest {
     /// What the operating system says; the old manifest is then still in place.
     pub(crate) fn commit(&self, directory: &Path, durable: bool) -> Result<()> {
         let path = directory.join(FILE_NAME);
-        let failed =
-            |e: std::io::Error| Error::io(format!("committing the manifest of {}", self.name), &path, e);
-        let file =
-            tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory).map_err(failed)?;
-        let (whole, bytes) = (file.as_file(), self.encode());
-        spare::with_room(whole, || whole.write_all_at(&bytes, 0)).map_err(failed)?;
+        let failed = |e: io::Error| Error::io(format!("committing the manifest of {}", self.name), &path, e);
         // Put over another one before its bytes are on the device, it may be empty after a power cut, and that one gone.
-        if durable || !self.temporary && path.exists() {
-            file.as_file().sync_all().map_err(failed)?;
+        let (bytes, is_synced) = (self.encode(), durable || !self.temporary && path.exists());
+        match put(directory, &path, &bytes, is_synced) {
+            Err(e) if spare::is_full(&e) && path.exists() => {
+                reserve::put(directory, FILE_NAME, &bytes, is_synced).map_err(|_| failed(e))?;
+            }
+            put => put.map_err(failed)?,
         }
-        file.persist(&path).map_err(|e| failed(e.error))?;
         if durable {
             File::open(directory).and_then(|d| d.sync_all()).map_err(failed)?;
         }
@@ -274,6 +286,18 @@ pub(crate) fn runs(homes: impl Iterator<Item = (SegmentIndex, u32)>) -> Vec<Segm
         }
     }
     runs
+}
+
+/// Puts a file with these bytes at `path` in `directory`.
+fn put(directory: &Path, path: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
+    let file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory)?;
+    let whole = file.as_file();
+    spare::with_room(whole, || whole.write_all_at(bytes, 0))?;
+    if is_synced {
+        whole.sync_all()?;
+    }
+    file.persist(path)?;
+    Ok(())
 }
 
 fn corrupt(name: &str, path: &Path, reason: String) -> Error {

@@ -8,6 +8,7 @@
 //! aside/IDENTITY      which file this one is taking the place of, in several stores
 //! removed/IDENTITY    that this file was removed, where other nodes still have it
 //! spare/              cleared segments of files that are gone, for new ones
+//! reserve/            storage for manifests, where there is no other
 //! ```
 //!
 //! Names and objects are apart so that a file can lose its name while it is open, as MPI's
@@ -20,6 +21,7 @@ mod medium;
 mod name_space;
 mod removal;
 mod renaming;
+pub(crate) mod reserve;
 pub(crate) mod traces;
 
 use std::ffi::OsString;
@@ -121,6 +123,7 @@ impl Store {
         }
         let identity = StoreIdentity::of(&root)?;
         spare::sweep(&root);
+        reserve::keep(&root);
         Ok(Store { root, node, identity })
     }
 

@@ -3,11 +3,12 @@
 
 mod mounts;
 
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use mounts::with_store_on_disk;
-use svmio_svm::{Blocks, ErrorKind, FileName, FileOffset, OpenOptions, Result, SegmentSize, Store};
+use mounts::{with_store_on, with_store_on_disk};
+use svmio_svm::{Blocks, ErrorKind, FileName, FileOffset, OpenOptions, Result, SegmentSize, Store, StoreSet};
 
 const MIB: u64 = 1 << 20;
 const ROW: u64 = 480;
@@ -132,4 +133,38 @@ fn stores_need_no_room(store: &Store, stride: u64) {
     for (at, byte) in (0..(pieces.end - 1) * stride + 100).zip(&read) {
         assert_eq!(*byte, if at % stride < 100 { 2 } else { 0 }, "at {at}");
     }
+}
+
+/// What was written is committed, again and again, after another file has filled the store to the last byte.
+fn commits_when_full(store: &Store) {
+    let (file, other) = (new_file(store, "/good"), new_file(store, "/other"));
+    file.write_at(FileOffset(0), &vec![1; MIB as usize]).unwrap();
+    let full = (0..).find_map(|chunk| other.write_at(FileOffset(chunk * MIB), &vec![2; MIB as usize]).err());
+    assert_eq!(full.unwrap().kind(), ErrorKind::NoSpace);
+    let mut filler = std::fs::File::create(store.path().join("filler")).unwrap();
+    let mut fill = || while filler.write_all(&[3; 512]).is_ok() {};
+    for round in 0..10 {
+        fill();
+        file.write_at(FileOffset(round), &[4]).unwrap();
+        file.set_size(MIB - round).unwrap();
+        file.commit(true).unwrap_or_else(|error| panic!("{round}: {error}"));
+        other.commit(true).unwrap_or_else(|error| panic!("{round}: {error}"));
+    }
+    let (committed, other_committed) = (file.size(), other.size());
+    assert!(committed == MIB - 9 && other_committed > MIB);
+    drop((file, other));
+    // Memory of the kernel's run before: what was committed is left.
+    for object in std::fs::read_dir(store.path().join("objects")).unwrap() {
+        std::fs::remove_file(object.unwrap().path().join("state")).unwrap();
+    }
+    for (name, size) in [("/good", committed), ("/other", other_committed)] {
+        let stores = StoreSet::from(store.clone());
+        assert_eq!(stores.look(&FileName::new(name).unwrap()).unwrap().size(), size, "{name}");
+    }
+}
+
+#[test]
+fn what_was_written_is_committed_when_the_store_is_full() {
+    with_disks(commits_when_full);
+    with_store_on("size=20m", commits_when_full);
 }
