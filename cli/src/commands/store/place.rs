@@ -46,8 +46,8 @@ impl Content {
     pub(super) fn of(path: &Path) -> Result<Content, CommandError> {
         /// A store's directories, with a file's identity or name for each file in them.
         const PARTS: [&str; 4] = ["names", "objects", "deleted", "aside"];
-        /// What is no file's: the description, storage that is kept for new files, and what tells of removed ones.
-        const OTHERS: [&str; 3] = ["store.json", "spare", "removed"];
+        /// What is no file's: the description, storage that is kept for what comes, and what tells of removed files.
+        const OTHERS: [&str; 4] = ["store.json", "spare", "reserve", "removed"];
         let names = |path: &Path| -> Result<Vec<_>, CommandError> {
             let outside = |source| CommandError::Outside { action: "looking at", path: path.into(), source };
             let entries = fs::read_dir(path).map_err(outside)?;
