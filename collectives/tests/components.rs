@@ -262,8 +262,8 @@ fn members_do_not_wait_for_one_that_cannot_join_a_component() {
         let mut components = Components::standard();
         components.add(Box::new(Absent));
         let mut collectives = components.select(team).unwrap();
-        // The time limit of joining is many times that.
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        // The time limit of joining is half as long again.
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         let told = refusal(&collectives, "absent");
         assert!(told.starts_with("member 0: ") && told.contains("twice"), "{told}");
         assert_eq!(collectives.chosen(Function::Barrier), "shared");

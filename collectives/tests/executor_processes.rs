@@ -197,7 +197,7 @@ fn short(fabric: &Fabric) {
     }
     let begun = Instant::now();
     let error = join(1).expect_err("there is no memory for it");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{error} after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(25), "{error} after {:?}", begun.elapsed());
     match error {
         Error::NotJoined { rank, .. } if fabric.rank() != Rank(2) => assert_eq!(rank, Rank(2)),
         Error::Fabric(_) if fabric.rank() == Rank(2) => {}
@@ -278,6 +278,8 @@ fn run(size: u32, fabric: &str, plan: &Plan, dead: &[usize]) {
         .arguments(["--exact", "rank_process", "--ignored", "--test-threads=1", "--nocapture"])
         .size(size)
         .streams(Streams::Piped)
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment("SVMIO_FABRIC", fabric)
         .environment(PLAN, serde_json::to_string(plan).unwrap());
     for (rank, output) in launcher.spawn().unwrap().output().unwrap().iter().enumerate() {

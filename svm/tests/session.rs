@@ -114,6 +114,8 @@ fn run_with(
             let store = directory.join(store(rank.0));
             vec!["env".into(), format!("SVMIO_STORE={}", store.display()).into()]
         })
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment("SVMIO_FABRIC", fabric);
     let launcher =
         variables.iter().fold(launcher, |launcher, (name, value)| launcher.environment(*name, *value));
@@ -168,6 +170,8 @@ fn wrong_settings_of_one_member_are_told_to_all_of_one_node() {
             .arguments(["--exact", "rank_that_meets", "--ignored", "--test-threads=1", "--nocapture"])
             .size(3)
             .streams(Streams::Piped)
+            // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+            .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
             .prefix(prefix);
         for output in launcher.spawn().unwrap().output().unwrap() {
             let said = String::from_utf8_lossy(&output.stdout);

@@ -191,6 +191,8 @@ fn run(plan: &str, fabric: &str, size: u32, nodes: u32, dead: &[usize]) {
         .streams(Streams::Piped)
         .node(move |rank| format!("n{}", rank.0 % nodes))
         .environment("SVMIO_FABRIC", fabric)
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment(STORES, stores.path())
         .environment(PLAN, plan);
     let outputs = launcher.spawn().unwrap().output().unwrap();

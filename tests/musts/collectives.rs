@@ -113,6 +113,8 @@ fn many_jobs(mpi: Mpi) {
     let program = Program::c("collectives_jobs", mpi);
     let scratch = Scratch::new();
     let job = Job::new(&scratch, &program, 7).argument("6").collectives("preload");
+    // Seven ranks are more than cores: one may have no turn for longer than by default.
+    let job = job.variable("SVMIO_WATCHDOG_TIMEOUT", "60s");
     let output = job.variable("SVMIO_FABRIC", "ofi").variable("SVMIO_LOG", "info").succeed();
     let more =
         output.split("all members are right; threads more: ").nth(1).and_then(|rest| rest.lines().next());

@@ -10,6 +10,12 @@ use svmio_tests::{Installation, Job, Mpi, Nodes, Program, Random, Reports, Scrat
 const RANKS: u32 = 3;
 const SEVERAL: Nodes<'_> = Nodes::Emulated(3);
 
+/// Within what time a lock goes on when its holder was killed, and its waiters' job ends, on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// After how long silence would tell of a killed one, whose connection has told of it long before.
+const SILENCE: &str = "60s";
+
 /// Kills all ranks at a random moment, on one node or each on one of several.
 fn killed(mpi: Mpi, nodes: Option<Nodes<'_>>) {
     let program = Program::c("killed", mpi);
@@ -106,7 +112,7 @@ fn lock_holder_killed(mpi: Mpi) {
         let directory = reports.path();
         let job = Job::new(&scratch, &program, RANKS).argument("svm:/locked").argument(kind);
         let job = job.argument(directory).argument("for-ever");
-        let mut job = job.limit(Duration::from_secs(30)).start();
+        let mut job = job.limit(2 * SOON).start();
         let holder = job.until("lock", || id_in(&directory.join("holding")));
         for rank in 1..RANKS {
             let waiter = job.until("waiter", || id_in(&directory.join(format!("waiting-{rank}"))));
@@ -123,7 +129,7 @@ fn lock_holder_killed(mpi: Mpi) {
             assert!(has_written, "{told}");
         }
         println!("{mpi}, {kind}: the job ended {:?} after the holder was killed", killed_at.elapsed());
-        assert!(killed_at.elapsed() < Duration::from_secs(5), "{}", finished.account());
+        assert!(killed_at.elapsed() < SOON, "{}", finished.account());
     }
 }
 
@@ -147,8 +153,8 @@ fn lock_holder_of_another_node_killed(mpi: Mpi) {
         let job = Job::new(&scratch, &program, RANKS).over(nodes).argument("svm:/locked").argument(kind);
         let job = job.argument(directory).argument("for-ever").argument(holder.to_string());
         let home = format!("node={}", nodes.name(1));
-        let job = job.variable("SVMIO_PLACEMENT", home).variable("SVMIO_WATCHDOG_TIMEOUT", "1s");
-        let mut job = job.limit(Duration::from_secs(30)).start();
+        let job = job.variable("SVMIO_PLACEMENT", home).variable("SVMIO_WATCHDOG_TIMEOUT", SILENCE);
+        let mut job = job.limit(2 * SOON).start();
         let killed = job.until("lock", || id_in(&directory.join("holding")));
         for rank in (0..RANKS).filter(|&rank| rank != holder) {
             job.until("waiter", || id_in(&directory.join(format!("waiting-{rank}"))));
@@ -169,7 +175,7 @@ fn lock_holder_of_another_node_killed(mpi: Mpi) {
             assert!(may_fail || !has_failed, "{told}");
         }
         println!("{mpi}, {kind}: the job ended {:?} after rank {holder} was killed", killed_at.elapsed());
-        assert!(killed_at.elapsed() < Duration::from_secs(10), "{}", finished.account());
+        assert!(killed_at.elapsed() < SOON, "{}", finished.account());
     }
 }
 

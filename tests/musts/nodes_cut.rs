@@ -8,12 +8,15 @@ use svmio_tests::report::Line;
 use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, Reports, Running};
 
 const HOSTS: u32 = 4;
-/// How long a process may be silent before the others take it for lost.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a process may be silent before the others take it for lost. Shorter, and a busy machine may keep one silent
+/// for so long that is not lost.
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// What a busy machine may take longer.
-const SLACK: Duration = Duration::from_secs(3);
-/// Fifty calls that need a host that is known to be lost do not wait.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const SLACK: Duration = Duration::from_secs(15);
+/// Fifty calls that need a host that is known to be lost do not wait: not even four of them do.
+const AT_ONCE: Duration = SLACK;
+/// How long a job may take at all.
+const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Case {
@@ -48,7 +51,7 @@ fn cut_off(mpi: Mpi, cases: &[Case]) {
         } else {
             job
         };
-        let mut job = job.variable("SVMIO_CACHE_PAGE", "16K").limit(Duration::from_secs(60)).start();
+        let mut job = job.variable("SVMIO_CACHE_PAGE", "16K").limit(LIMIT).start();
         wait_for_all(&mut job, HOSTS, reports.path(), "busy");
         let cut_at = Instant::now();
         hosts.cut(cut);
@@ -62,7 +65,7 @@ fn cut_off(mpi: Mpi, cases: &[Case]) {
 
         let next = Job::new(&scratch, &program, 2 * HOSTS).over(nodes).beginning_with(cut);
         let next = next.argument("look").argument(&name).argument(HOSTS.to_string());
-        let output = next.limit(Duration::from_secs(60)).succeed();
+        let output = next.limit(LIMIT).succeed();
         assert!(output.contains("all is there"), "{case:?}: {output}");
         println!("{mpi}, {case:?}: through {took:?} after the cut; all took {:?}", began.elapsed());
     }
@@ -164,7 +167,7 @@ fn cut_off_together(mpi: Mpi, cases: &[Together]) {
         let job = job.argument(&name).argument(reports.path()).argument(HOSTS.to_string());
         let job = job.argument(cut.to_string()).variable("SVMIO_CACHE_PAGE", "16K");
         let job = job.variable("SVMIO_WATCHDOG_TIMEOUT", format!("{}s", TIMEOUT.as_secs()));
-        let mut job = job.limit(Duration::from_secs(60)).start();
+        let mut job = job.limit(LIMIT).start();
         wait_for_all(&mut job, ranks, reports.path(), "busy");
         let cut_at = Instant::now();
         hosts.cut(cut);
@@ -180,7 +183,7 @@ fn cut_off_together(mpi: Mpi, cases: &[Together]) {
             let next = Job::new(&scratch, &program, 2 * HOSTS).over(nodes).beginning_with(cut);
             let next = next.argument("look").argument(&name).argument(ranks.to_string());
             let next = next.argument(last_synced(case, reports.path()).to_string());
-            let output = next.limit(Duration::from_secs(60)).succeed();
+            let output = next.limit(LIMIT).succeed();
             assert!(output.contains("all is there"), "{case:?}: {output}");
         }
         println!("{mpi}, {case:?}: through {took:?} after the cut; all took {:?}", began.elapsed());

@@ -15,6 +15,7 @@ use svmio_transport::job::{Launcher, Running, Streams};
 use tempfile::TempDir;
 
 use crate::hosts::Hosts;
+use crate::job::PATIENCE;
 use crate::leftovers;
 use crate::processes::{self, ended_within};
 use crate::standing;
@@ -36,6 +37,7 @@ impl FabricJob {
         let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
         arguments.insert(1, reports.path().into());
         let launcher = Launcher::new(program).arguments(arguments).size(size).streams(Streams::Inherit);
+        let launcher = launcher.environment(PATIENCE.0, PATIENCE.1);
         FabricJob { launcher, size, reports }
     }
 

@@ -25,6 +25,10 @@ pub use running::{Finished, Mark, Running};
 pub(crate) const MARK: &str = svmio_leftovers::JOB_MARK;
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// After how long without a sign of life a process is lost, where a test says nothing else: a busy machine keeps one
+/// waiting for longer than by default, and then that is right, and no defect.
+pub(crate) const PATIENCE: (&str, &str) = ("SVMIO_WATCHDOG_TIMEOUT", "60s");
+
 /// Who keeps a job's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Files {
@@ -219,6 +223,10 @@ impl<'s> Job<'s> {
             for variable in ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"] {
                 command.env(variable, self.scratch.path());
             }
+        }
+        // Within a node, collectives wait for ever where no timeout is set.
+        if self.collectives.is_none() || !matches!(self.nodes, Nodes::One) {
+            command.env(PATIENCE.0, PATIENCE.1);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command

@@ -204,6 +204,8 @@ fn check(fabric: &[(&str, &str)], messages: &[Message], settings: Vec<(&'static 
         .arguments(["--exact", "rank_process", "--ignored", "--test-threads=1", "--nocapture"])
         .size(2)
         .streams(Streams::Piped)
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment(PROGRAM, write(messages));
     let launcher = fabric.iter().fold(launcher, |launcher, (name, value)| launcher.environment(name, value));
     let launcher =

@@ -24,9 +24,10 @@ const RANKS: usize = 3;
 /// What the launcher says of a process that it kills.
 const KILLED: &str = "has not ended in time and is killed";
 
-/// The watchdog's grace. Everything is over within three times this and the launcher's margins, however busy the
-/// machine.
-const GRACE: &str = "1s";
+/// The watchdog's grace for who does not heed a signal, and for who does, which none is to be killed within. Everything is
+/// over within these and the launcher's margins, however busy the machine.
+const HEEDLESS_GRACE: &str = "1s";
+const GRACE: &str = "10s";
 const BOUND: Duration = Duration::from_secs(20);
 
 /// Joins the job, says so, and waits in vain: in the fabric, or without looking at it.
@@ -101,6 +102,7 @@ impl Started {
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
             rustix::fs::open(path, flags, Mode::empty()).unwrap().into()
         });
+        let grace = if plan == "heedless" { HEEDLESS_GRACE } else { GRACE };
         let complain = if terminal.is_some() { "exec \"$@\" 2>&3" } else { "exec \"$@\"" };
         let mut shell = Command::new("unshare")
             .arg("--mount")
@@ -110,7 +112,7 @@ impl Started {
             .args(["--", "sh", "-c", complain, "sh"])
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", "ending::rank_process", "--ignored", "--test-threads=1", "--nocapture"])
-            .envs([("SVMIO_FABRIC", fabric), (PLAN, plan), ("SVMIO_WATCHDOG_GRACE", GRACE)])
+            .envs([("SVMIO_FABRIC", fabric), (PLAN, plan), ("SVMIO_WATCHDOG_GRACE", grace)])
             .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -214,18 +216,26 @@ fn a_signal_to_the_launcher_ends_all_with_the_reason() {
     for (fabric, signal, name) in
         [("shm", Signal::INT, "SIGINT"), ("ofi", Signal::TERM, "SIGTERM"), ("shm", Signal::HUP, "SIGHUP")]
     {
-        let job = Started::new(fabric, "waits");
-        let launcher = job.launcher;
-        // Twice, as by `timeout`: that is one.
-        kill_process(launcher, signal).unwrap();
-        let Ended { status, left_in_memory, complaints, .. } = job.end_by(launcher, signal);
-        assert_eq!((status, &*left_in_memory), (128 + signal.as_raw(), ""), "{complaints}");
-        for rank in 0..RANKS {
-            let learnt = complaints.lines().find(|line| line.starts_with(&format!("rank {rank} learns: ")));
-            assert!(learnt.is_some_and(|line| line.contains(name)), "{complaints}");
-        }
-        assert!(complaints.contains("svmio: interrupted") && !complaints.contains(KILLED), "{complaints}");
+        // Of two that a busy machine holds apart, the second is another one, which ends all without a word.
+        assert!((0..3).any(|_| do_all_learn_of_two_signals_at_once(fabric, signal, name)), "{name}");
     }
+}
+
+/// Whether a signal that comes to the launcher twice, as by `timeout`, is one, of which all learn, and which leaves
+/// nothing.
+fn do_all_learn_of_two_signals_at_once(fabric: &str, signal: Signal, name: &str) -> bool {
+    let job = Started::new(fabric, "waits");
+    let launcher = job.launcher;
+    kill_process(launcher, signal).unwrap();
+    let Ended { status, left_in_memory, complaints, .. } = job.end_by(launcher, signal);
+    assert_eq!(status, 128 + signal.as_raw(), "{complaints}");
+    assert!(complaints.contains("svmio: interrupted") && !complaints.contains(KILLED), "{complaints}");
+    println!("{left_in_memory}{complaints}");
+    let learns = |rank| {
+        let learnt = complaints.lines().find(|line| line.starts_with(&format!("rank {rank} learns: ")));
+        learnt.is_some_and(|line| line.contains(name))
+    };
+    left_in_memory.is_empty() && (0..RANKS).all(learns)
 }
 
 #[test]

@@ -16,7 +16,9 @@ fn barriers(size: u32, body: impl Fn(&str, &svmio_collectives::components::Team,
     let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
     for component in COMPONENTS {
         let device = directory.path().display();
-        let settings = format!("barrier={component} hardware.device=emulated:{device} tuned.every=20");
+        // A busy machine may hold up the controller for longer than is usual.
+        let hardware = format!("hardware.device=emulated:{device} hardware.limit=20000");
+        let settings = format!("barrier={component} {hardware} tuned.every=20");
         members(size, |team| body(component, team, &settings));
     }
 }

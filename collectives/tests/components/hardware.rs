@@ -8,10 +8,15 @@ use svmio_collectives::hardware::{Emulator, MOST_NODES};
 
 use super::{beside, configured, members, refusal};
 
+/// The hardware barrier before all others. A busy machine may hold up its controller for longer than is usual.
+fn preferred(directory: &Path) -> String {
+    let device = directory.display();
+    format!("hardware.device=emulated:{device} hardware.limit=20000 hardware.priority=90")
+}
+
 /// The hardware barrier of two groups at once, each of all members.
 fn two_groups(team: &Team, again: &Team, directory: &Path, rounds: u32, come: &[AtomicU32; 2]) {
-    let settings = format!("hardware.device=emulated:{} hardware.priority=90", directory.display());
-    let components = configured(&settings);
+    let components = configured(&preferred(directory));
     let mut groups = [components.select(team).unwrap(), components.select(again).unwrap()];
     for round in 1..=rounds {
         for (group, come) in groups.iter_mut().zip(come) {
@@ -48,7 +53,7 @@ fn the_hardware_barrier_serves_two_groups_and_a_third_gets_the_next_best() {
 fn a_controller_has_lines_for_sixty_nodes_and_more_get_the_next_best() {
     let directory = tempfile::tempdir().unwrap();
     let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
-    let settings = format!("hardware.device=emulated:{} hardware.priority=90", directory.path().display());
+    let settings = preferred(directory.path());
     members(MOST_NODES as u32 + 1, |team| {
         let mut group = configured(&settings).select(team).unwrap();
         assert_eq!(group.chosen(Function::Barrier), "shared");

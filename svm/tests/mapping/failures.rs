@@ -38,7 +38,7 @@ fn a_page_whose_home_is_lost_is_told_of_and_poisoned_soon() {
             assert!(kernel_reads(mapping.as_ptr(), 100), "what is here stays");
             let lost = 7 * PAGE;
             assert!(!kernel_reads(mapping.as_ptr().wrapping_add(lost as usize), 8));
-            assert!(begun.elapsed() < Duration::from_secs(5));
+            assert!(begun.elapsed() < Duration::from_secs(60));
             let told = told.lock().unwrap().clone();
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(told[0].0 == lost && told[0].1.contains("n1"), "{told:?}");

@@ -165,6 +165,8 @@ fn run(plan: &str, size: u32, dead: &[u32]) {
         .streams(Streams::Piped)
         .node(|rank| format!("n{}", rank.0 % 4))
         .environment("SVMIO_FABRIC", std::env::var("SVMIO_TEST_FABRIC").unwrap_or("shm".into()))
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment(STORES, stores.path())
         .environment(PLAN, plan);
     let outputs = launcher.spawn().unwrap().output().unwrap();

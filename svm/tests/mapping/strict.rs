@@ -247,7 +247,7 @@ fn a_lost_process_takes_what_it_stored_and_each_is_told_once() {
             mapping.refresh().unwrap();
             assert_eq!([load(&mapping, PAGE), load(&mapping, 3 * PAGE)], [5, 9], "what came home last");
             store(&mapping, PAGE, 7);
-            assert!(begun.elapsed() < Duration::from_secs(5));
+            assert!(begun.elapsed() < Duration::from_secs(60));
         }
         process.meet();
         // Nobody attends to the lost one's mapping any more.
@@ -281,7 +281,7 @@ fn where_a_home_is_lost_what_is_here_stays_and_the_rest_is_told() {
             assert_eq!(*told.lock().unwrap(), [7 * PAGE]);
             assert!(mapping.flush().unwrap_err().to_string().contains("n1"));
             let _ = mapping.unmap().unwrap_err();
-            assert!(begun.elapsed() < Duration::from_secs(5));
+            assert!(begun.elapsed() < Duration::from_secs(60));
         }
     });
 }

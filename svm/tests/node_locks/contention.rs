@@ -85,7 +85,7 @@ fn nobody_is_kept_waiting_by_a_node_that_keeps_a_range_busy() {
                     let held = exclusive(file, 0, 8);
                     add(file, 0);
                     held.release().unwrap();
-                    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+                    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
                 }
                 if waiting.fetch_add(1, SeqCst) == 1 {
                     is_over.store(true, SeqCst);

@@ -59,6 +59,8 @@ pub(crate) fn launcher(size: u32, settings: &[(&str, &str)]) -> (Launcher, UnixL
         .size(size)
         .streams(Streams::Null)
         .node(|rank| format!("host{rank}"))
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment(SOCKET, path);
     for (name, value) in settings {
         launcher = launcher.environment(name, value);

@@ -8,12 +8,14 @@ use svmio_transport::Rank;
 
 use crate::company::Company;
 
-/// Hung processes are noticed after this long. Less would be no good on a machine that lets processes wait for their
-/// turn as long as a second.
-const TIMEOUT: (&str, &str) = ("SVMIO_WATCHDOG_TIMEOUT", "3s");
+const TIMEOUT: &str = "SVMIO_WATCHDOG_TIMEOUT";
+
+/// Hung processes are noticed after this long. A machine that lets processes wait for their turn for longer than the
+/// first has others lost, too, and then the second is tried: what goes wrong in itself does so with each.
+const TIMEOUTS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
 
 /// With it, only the end of a connection can tell.
-const PATIENT: (&str, &str) = ("SVMIO_WATCHDOG_TIMEOUT", "60s");
+const PATIENT: (&str, &str) = (TIMEOUT, "60s");
 
 /// Kills `victims` at the same moment; all survivors name all of them and can finish.
 fn kill(size: u32, victims: &[u32]) {
@@ -86,49 +88,56 @@ fn a_successor_that_dies_is_succeeded() {
     assert_eq!(company.some(&[3], "finish"), ["finished"]);
 }
 
-/// Stops `victim`; the others notice that it hangs; when it goes on, it learns that it has been given up.
-fn stop(victim: u32) {
-    let mut company = Company::start(4, &[TIMEOUT]);
+/// Stops `victim`. Whether the others notice that it hangs, and it learns, when it goes on, that it has been given up.
+fn is_told_that_it_hung(victim: u32, timeout: Duration) -> bool {
+    let mut company = Company::start(4, &[(TIMEOUT, &format!("{timeout:?}"))]);
     let survivors = company.but(&[victim]);
     let since = Instant::now();
     company.signal(victim, Signal::STOP.as_raw());
-    for answer in company.some(&survivors, "losses 1") {
-        let expected = format!("rank {victim} on node host{victim} is lost: no heartbeat for 3s");
-        assert_eq!(answer, expected);
-    }
-    assert!(since.elapsed() < Duration::from_secs(20));
+    let reason = format!("no heartbeat for {timeout:?}");
+    let expected = format!("rank {victim} on node host{victim} is lost: {reason}");
+    let losses = company.some(&survivors, "losses 1");
+    let took = since.elapsed();
     company.signal(victim, Signal::CONT.as_raw());
-    let answer = company.some(&[victim], "ending").remove(0);
-    assert!(answer.contains("took this process for lost: no heartbeat for 3s"), "{answer}");
-    let answer = company.some(&[victim], "finish").remove(0);
-    assert!(answer.contains("the job is ending"), "{answer}");
-    for answer in company.some(&survivors, "finish") {
-        assert_eq!(answer, "finished");
-    }
+    let ending = company.some(&[victim], "ending").remove(0);
+    let its_end = company.some(&[victim], "finish").remove(0);
+    let ends = company.some(&survivors, "finish");
+    println!("{losses:?} after {took:?}; {ending}; {its_end}; {ends:?}");
+    took < timeout + Duration::from_secs(17)
+        && losses.iter().all(|loss| *loss == expected)
+        && ending.contains(&format!("took this process for lost: {reason}"))
+        && its_end.contains("the job is ending")
+        && ends.iter().all(|end| end == "finished")
 }
 
 #[test]
 fn a_stopped_member_is_lost_and_learns_it() {
-    stop(2);
+    assert!(TIMEOUTS.into_iter().any(|timeout| is_told_that_it_hung(2, timeout)));
 }
 
 #[test]
 fn a_stopped_master_is_lost_and_learns_it() {
-    stop(0);
+    assert!(TIMEOUTS.into_iter().any(|timeout| is_told_that_it_hung(0, timeout)));
+}
+
+/// Stops the successor of a killed master. Whether the others learn of both, and it of that, and they can finish.
+fn are_kept_by_no_successor(timeout: Duration) -> bool {
+    let mut company = Company::start(4, &[(TIMEOUT, &format!("{timeout:?}"))]);
+    company.signal(1, Signal::STOP.as_raw());
+    company.signal(0, Signal::KILL.as_raw());
+    let losses = company.some(&[2, 3], "losses 2");
+    company.signal(1, Signal::CONT.as_raw());
+    let ending = company.some(&[1], "ending").remove(0);
+    let ends = company.some(&[2, 3], "finish");
+    println!("{losses:?}; {ending}; {ends:?}");
+    losses.iter().all(|losses| losses.contains("rank 0 on") && losses.contains("rank 1 on"))
+        && ending.contains("took this process for lost")
+        && ends.iter().all(|end| end == "finished")
 }
 
 #[test]
 fn a_stopped_successor_does_not_keep_the_others() {
-    let mut company = Company::start(4, &[TIMEOUT]);
-    company.signal(1, Signal::STOP.as_raw());
-    company.signal(0, Signal::KILL.as_raw());
-    for answer in company.some(&[2, 3], "losses 2") {
-        assert!(answer.contains("rank 0 on") && answer.contains("rank 1 on"), "{answer}");
-    }
-    company.signal(1, Signal::CONT.as_raw());
-    let answer = company.some(&[1], "ending").remove(0);
-    assert!(answer.contains("took this process for lost"), "{answer}");
-    assert_eq!(company.some(&[2, 3], "finish"), ["finished", "finished"]);
+    assert!(TIMEOUTS.into_iter().any(are_kept_by_no_successor));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use svmio_transport::job::WatchdogSettings;
+
 use crate::company::Company;
 
 /// How long it takes until 64 processes are there and answer; and until they are a job.
@@ -34,7 +36,9 @@ fn sixty_four_processes_are_up_in_two_seconds() {
 
 #[test]
 fn idle_processes_use_no_processor() {
-    let mut company = Company::start(16, &[]);
+    // By default, which sets how often heartbeats come.
+    let timeout = format!("{:?}", WatchdogSettings::default().timeout);
+    let mut company = Company::start(16, &[("SVMIO_WATCHDOG_TIMEOUT", &timeout)]);
     // This is what is measured, not what is waited for.
     let time = Duration::from_secs(5);
     let mut used_meanwhile = || {

@@ -294,6 +294,8 @@ fn a_job_over_several_nodes_and_programs_at_the_directory_keep_out_of_each_other
         .size(2)
         .streams(Streams::Piped)
         .node(of)
+        // Among busy processes one may have no turn for longer than users' jobs wait for a sign of life.
+        .environment("SVMIO_WATCHDOG_TIMEOUT", "60s")
         .environment(POINT, &mounted.point)
         .prefix(move |rank| {
             let own = [OsStr::new("SVMIO_STORE="), stores[rank.index()].as_os_str()];

@@ -37,14 +37,21 @@ const LENGTH: usize = 64 << 20;
 /// How long anything here may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// After how long a peer that stands still is not waited for any more.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// The same where it goes on, and is to be waited for though the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 const SEGMENT: SegmentId = SegmentId::new(7, 1);
 
-fn listen(provider: &str, secret: &JobSecret) -> Box<dyn Prepared> {
+fn listen(provider: &str, secret: &JobSecret, silence: Duration) -> Box<dyn Prepared> {
     let settings = OfiSettings {
         provider: provider.into(),
         address: "127.0.0.1".into(),
         // One write for all: what its key was looked up for comes wholly.
         transfer_bytes: 1 << 30,
+        silence,
         ..OfiSettings::default()
     };
     prepare(&settings, secret).unwrap()
@@ -55,7 +62,7 @@ fn listen(provider: &str, secret: &JobSecret) -> Box<dyn Prepared> {
 #[ignore = "a part of the other tests here, which start it"]
 fn the_writer() {
     let variable = |name| std::env::var(name).unwrap();
-    let prepared = listen(&variable(PROVIDER), &variable(SECRET).parse().unwrap());
+    let prepared = listen(&variable(PROVIDER), &variable(SECRET).parse().unwrap(), PATIENCE);
     let own = prepared.address();
     println!("{MARK}{own:?}");
     let address: Vec<u8> = serde_json::from_str(&variable(ADDRESS)).unwrap();
@@ -97,9 +104,9 @@ fn write_and_stop(fabric: &Fabric, remote: Remote, bytes: &[u8]) -> ! {
     std::process::exit(0);
 }
 
-fn start(provider: &str, target: &str) -> (Fabric, Sender) {
+fn start(provider: &str, target: &str, silence: Duration) -> (Fabric, Sender) {
     let secret = JobSecret::random().unwrap();
-    let prepared = listen(provider, &secret);
+    let prepared = listen(provider, &secret, silence);
     let own = prepared.address();
     let environment = [
         (SECRET, secret.to_hex()),
@@ -131,12 +138,12 @@ fn wait_for_the_midst(writer: &Sender, memory: UserMemory, meanwhile: impl Fn())
 }
 
 /// Has a receive fail of which the first part has come, and no more comes as its sender is stopped. Then `finish` sees
-/// to its end; returns whether the sender goes on.
-fn fail_in_the_midst(finish: impl Fn(&Sender, &Posted<'_>) -> bool) {
+/// to its end; returns whether the sender goes on. One that does not is not waited for after `silence`.
+fn fail_in_the_midst(silence: Duration, finish: impl Fn(&Sender, &Posted<'_>) -> bool) {
     for provider in PROVIDERS {
         // The writer may be held up just before it stops, and all have come by then.
         let is_met = (0..10).any(|_| {
-            let (fabric, mut writer) = start(provider, "message");
+            let (fabric, mut writer) = start(provider, "message", silence);
             let messenger = open(&fabric, Way::Direct);
             let mut into = vec![0; LENGTH];
             let memory = UserMemory::of_mut(&mut into);
@@ -168,7 +175,7 @@ fn fail_in_the_midst(finish: impl Fn(&Sender, &Posted<'_>) -> bool) {
 
 #[test]
 fn a_receive_that_fails_has_its_memory_until_what_a_living_peer_has_begun_is_there() {
-    fail_in_the_midst(|writer, receive| {
+    fail_in_the_midst(PATIENCE, |writer, receive| {
         writer.signal(Signal::CONT);
         receive.wait().unwrap_err();
         true
@@ -177,7 +184,7 @@ fn a_receive_that_fails_has_its_memory_until_what_a_living_peer_has_begun_is_the
 
 #[test]
 fn a_lost_peer_that_stands_still_is_not_waited_for_for_ever() {
-    fail_in_the_midst(|_, receive| {
+    fail_in_the_midst(SILENCE, |_, receive| {
         receive.wait().unwrap_err();
         false
     });
@@ -185,7 +192,7 @@ fn a_lost_peer_that_stands_still_is_not_waited_for_for_ever() {
 
 #[test]
 fn a_receive_fails_though_its_peer_died_in_the_midst_of_a_write() {
-    fail_in_the_midst(|writer, receive| {
+    fail_in_the_midst(PATIENCE, |writer, receive| {
         writer.signal(Signal::KILL);
         receive.wait().unwrap_err();
         false
@@ -278,7 +285,7 @@ fn is_failed_by_a_third(provider: &str) -> bool {
 fn a_segment_stays_mapped_until_what_a_peer_has_begun_is_there() {
     for provider in PROVIDERS {
         let is_met = (0..10).any(|_| {
-            let (fabric, mut writer) = start(provider, "segment");
+            let (fabric, mut writer) = start(provider, "segment", PATIENCE);
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(LENGTH as u64).unwrap();
             let handle = Arc::new(file.reopen().unwrap());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::hanging::{quick, ranks, ranks_by};
+use super::hanging::{quick, ranks_by, within_some_seconds};
 use super::{PROVIDERS, SEGMENT, anonymous, until};
 use crate::dma::{Completion, Direction, Transfer};
 use crate::memory::UserMemory;
@@ -203,59 +203,74 @@ fn take_all_descriptors() -> Vec<File> {
 fn who_lacks_descriptors_for_a_connection_takes_nobody_for_lost() {
     alone("who_lacks_descriptors_for_a_connection_takes_nobody_for_lost", || {
         for provider in PROVIDERS {
-            let [(zero, adapter), (one, _)] = ranks(provider);
-            let _segment = one.create(SEGMENT, &anonymous(8)).unwrap();
-            let taken = take_all_descriptors();
-            let error = zero.connect(Rank(1), SEGMENT).unwrap_err();
-            assert!(error.to_string().contains("Too many open files"), "{provider}: {error}");
-            // It is tried again until it comes about.
-            std::thread::scope(|scope| {
-                let connecting = scope.spawn(|| zero.connect(Rank(1), SEGMENT));
-                while adapter.wanting_room.load(Ordering::Relaxed) == 0 && !connecting.is_finished() {
-                    std::thread::yield_now();
-                }
-                drop(taken);
-                connecting.join().unwrap().unwrap().write(0, &[1; 8]).unwrap();
-            });
-            assert_eq!(zero.membership().lost(), [], "{provider}");
-            [zero, one].iter().for_each(Fabric::close);
+            let is_reached = |seconds| is_reached_once_there_are_descriptors(provider, seconds);
+            assert!(within_some_seconds(is_reached), "{provider}");
         }
     });
 }
 
+fn is_reached_once_there_are_descriptors(provider: &str, answer_seconds: u32) -> bool {
+    let [(zero, adapter), (one, _)] = ranks_by(&quick(provider, answer_seconds));
+    let _segment = one.create(SEGMENT, &anonymous(8)).unwrap();
+    let taken = take_all_descriptors();
+    let error = zero.connect(Rank(1), SEGMENT).unwrap_err();
+    assert!(error.to_string().contains("Too many open files"), "{provider}: {error}");
+    // It is tried again until it comes about.
+    let written = std::thread::scope(|scope| {
+        let connecting = scope.spawn(|| zero.connect(Rank(1), SEGMENT));
+        while adapter.wanting_room.load(Ordering::Relaxed) == 0 && !connecting.is_finished() {
+            std::thread::yield_now();
+        }
+        drop(taken);
+        connecting.join().unwrap().and_then(|remote| remote.write(0, &[1; 8]))
+    });
+    let lost = zero.membership().lost();
+    println!("{provider}, {answer_seconds} s: {written:?}, lost {lost:?}");
+    [zero, one].iter().for_each(Fabric::close);
+    written.is_ok() && lost.is_empty()
+}
+
 #[test]
 fn who_lacks_descriptors_for_a_new_connection_takes_nobody_for_lost() {
-    const LENGTH: usize = 64 << 20;
     alone("who_lacks_descriptors_for_a_new_connection_takes_nobody_for_lost", || {
         // The numbers that may be opened under the limit below are all taken.
         let files = std::iter::repeat_with(|| File::open("/dev/null").unwrap());
         let taken: Vec<File> = files.take_while(|file| file.as_raw_fd() < 64).collect();
         for provider in PROVIDERS {
-            let [(zero, _), (one, _)] = ranks(provider);
-            let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
-            let remote = zero.connect(Rank(1), SEGMENT).unwrap();
-            let (bytes, done) = (vec![1; LENGTH], Arc::new(Completion::new()));
-            remote.write(0, &bytes[..8]).unwrap();
-            zero.store_barrier(Rank(1)).unwrap();
-            let connections = connections();
-            let unlimited = getrlimit(Resource::Nofile);
-            setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..unlimited }).unwrap();
-            let local = UserMemory::of(&bytes);
-            let transfer =
-                Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 };
-            // SAFETY: the bytes live longer than the fabric.
-            unsafe { zero.post(vec![transfer], &done) }.unwrap();
-            shut_down(&connections);
-            until(&zero, || done.test().is_some());
-            let error = done.test().unwrap().unwrap_err();
-            assert_eq!((error.lost_peer(), zero.membership().lost()), (None, vec![]), "{provider}: {error}");
-            setrlimit(Resource::Nofile, unlimited).unwrap();
-            remote.write(0, &bytes).unwrap();
-            drop((remote, segment));
-            [zero, one].iter().for_each(Fabric::close);
+            let is_kept = |seconds| is_kept_without_descriptors(provider, seconds);
+            assert!(within_some_seconds(is_kept), "{provider}");
         }
         drop(taken);
     });
+}
+
+/// Whether a peer whose connection breaks where there are no more descriptors for another one is not lost, and reached
+/// again once there are.
+fn is_kept_without_descriptors(provider: &str, answer_seconds: u32) -> bool {
+    const LENGTH: usize = 64 << 20;
+    let [(zero, _), (one, _)] = ranks_by(&quick(provider, answer_seconds));
+    let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
+    let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+    let (bytes, done) = (vec![1; LENGTH], Arc::new(Completion::new()));
+    remote.write(0, &bytes[..8]).unwrap();
+    zero.store_barrier(Rank(1)).unwrap();
+    let connections = connections();
+    let unlimited = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..unlimited }).unwrap();
+    let local = UserMemory::of(&bytes);
+    let transfer = Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 };
+    // SAFETY: the bytes live longer than the fabric.
+    unsafe { zero.post(vec![transfer], &done) }.unwrap();
+    shut_down(&connections);
+    until(&zero, || done.test().is_some());
+    let error = done.test().unwrap().unwrap_err();
+    setrlimit(Resource::Nofile, unlimited).unwrap();
+    let written = remote.write(0, &bytes);
+    let lost = zero.membership().lost();
+    println!("{provider}, {answer_seconds} s: {error}; {written:?}, lost {lost:?}");
+    drop((remote, segment));
+    [zero, one].iter().for_each(Fabric::close);
+    error.lost_peer().is_none() && written.is_ok() && lost.is_empty()
 }
 
 /// Takes memory by the mebibyte until this process may have no more.
@@ -274,20 +289,28 @@ fn take_all_memory() -> Vec<Vec<u8>> {
 #[test]
 fn who_lacks_memory_for_a_message_takes_nobody_for_lost() {
     alone("who_lacks_memory_for_a_message_takes_nobody_for_lost", || {
-        // That provider has room for messages that take more than any piece of what is left.
-        let settings = OfiSettings { message_bytes: 1 << 20, receive_buffers: 8, ..quick(PROVIDERS[0]) };
-        let [(zero, _), (one, _)] = ranks_by(&settings);
-        let _segment = one.create(SEGMENT, &anonymous(1000)).unwrap();
-        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
-        let bytes = vec![1; 1000];
-        let taken = take_all_memory();
-        let error = remote.write(0, &bytes).unwrap_err();
-        drop(taken);
-        assert!(error.to_string().contains("Cannot allocate memory"), "{error}");
-        assert_eq!(zero.membership().lost(), []);
-        remote.write(0, &bytes).unwrap();
-        zero.store_barrier(Rank(1)).unwrap();
-        drop(remote);
-        [zero, one].iter().for_each(Fabric::close);
+        assert!(within_some_seconds(is_reached_once_there_is_memory));
     });
+}
+
+fn is_reached_once_there_is_memory(answer_seconds: u32) -> bool {
+    // That provider has room for messages that take more than any piece of what is left.
+    let quick = quick(PROVIDERS[0], answer_seconds);
+    let [(zero, _), (one, _)] =
+        ranks_by(&OfiSettings { message_bytes: 1 << 20, receive_buffers: 8, ..quick });
+    let _segment = one.create(SEGMENT, &anonymous(1000)).unwrap();
+    let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+    let bytes = vec![1; 1000];
+    let unlimited = getrlimit(Resource::As);
+    let taken = take_all_memory();
+    let error = remote.write(0, &bytes).unwrap_err();
+    drop(taken);
+    setrlimit(Resource::As, unlimited).unwrap();
+    assert!(error.to_string().contains("Cannot allocate memory"), "{error}");
+    let written = remote.write(0, &bytes).and_then(|()| zero.store_barrier(Rank(1)));
+    let lost = zero.membership().lost();
+    println!("{answer_seconds} s: {written:?}, lost {lost:?}");
+    drop(remote);
+    [zero, one].iter().for_each(Fabric::close);
+    written.is_ok() && lost.is_empty()
 }

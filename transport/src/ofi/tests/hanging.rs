@@ -15,21 +15,28 @@ use crate::{Fabric, Interrupt, JobSecret, Membership, Rank, RemoteSegment};
 
 const LENGTH: usize = 32 << 20;
 
-/// Settings by which ranks give each other up after a second.
-pub(super) fn quick(provider: &str) -> OfiSettings {
+/// Settings by which ranks give each other up after so many seconds.
+pub(super) fn quick(provider: &str, answer_seconds: u32) -> OfiSettings {
     OfiSettings {
         provider: provider.into(),
         address: "127.0.0.1".into(),
         // More parts of a long write than can be under way.
         transfer_bytes: 64 << 10,
-        answer_seconds: 1,
+        answer_seconds,
         ..OfiSettings::default()
     }
 }
 
 /// Ranks that give each other up after a second, and their adapters.
 pub(super) fn ranks<const SIZE: usize>(provider: &str) -> [(Fabric, Arc<Adapter>); SIZE] {
-    ranks_by(&quick(provider))
+    ranks_by(&quick(provider, 1))
+}
+
+/// Whether nobody is lost who does its part, where ranks give each other up after so many seconds. What else runs on the
+/// machine may hold up one of them for longer than a second, and then more are tried: what goes wrong in itself does so
+/// with each.
+pub(super) fn within_some_seconds(attempt: impl FnMut(u32) -> bool) -> bool {
+    [1, 5, 20].into_iter().any(attempt)
 }
 
 /// Ranks with these settings, and their adapters.
@@ -152,38 +159,44 @@ fn a_peer_that_hangs_takes_no_room_from_others() {
     for (provider, write_to_hung) in
         PROVIDERS.into_iter().flat_map(|provider| [(provider, by_transfers), (provider, by_messages)])
     {
-        let [(zero, _), (one, its_adapter), (two, _)] = ranks(provider);
-        let segments = [&one, &two].map(|fabric| fabric.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap());
-        let [hung, healthy] = [1, 2].map(|rank| zero.connect(Rank(rank), SEGMENT).unwrap());
-        let bytes = vec![1; LENGTH];
-        let reach_healthy = || {
-            healthy.write(0, &bytes[..60_000])?;
-            healthy.write(0, &bytes[..1 << 20])?;
-            healthy.read(0, &mut vec![0; 1 << 20])?;
-            let local = UserMemory::of(&bytes[..1 << 20]);
-            let transfer =
-                Transfer { direction: Direction::Write, local, remote: healthy.remote(), offset: 0 };
-            let done = Arc::new(Completion::new());
-            // SAFETY: the bytes live longer than the fabric.
-            unsafe { zero.post(vec![transfer], &done) }?;
-            zero.wait_for(&done)
-        };
-        reach_healthy().unwrap();
-
-        // From here on, rank 1 does nothing.
-        its_adapter.stop_attendant();
-        thread::scope(|scope| {
-            let writing = scope.spawn(|| write_to_hung(&hung, &bytes));
-            while !writing.is_finished() {
-                reach_healthy().unwrap();
-            }
-            let error = writing.join().unwrap();
-            assert_eq!(error.lost_peer(), Some(Rank(1)), "{provider}: {error}");
-        });
-        // What it held it still holds.
-        reach_healthy().unwrap();
-        assert_eq!(zero.membership().lost(), [Rank(1)], "{provider}");
-        drop((hung, healthy, segments));
-        [zero, one, two].iter().for_each(Fabric::close);
+        let is_reached = |seconds| is_healthy_one_reached(provider, seconds, write_to_hung);
+        assert!(within_some_seconds(is_reached), "{provider}");
     }
+}
+
+/// Whether a peer is reached while another one hangs, until that one alone is lost, and after that.
+fn is_healthy_one_reached(provider: &str, answer_seconds: u32, write_to_hung: Hung) -> bool {
+    let [(zero, _), (one, its_adapter), (two, _)] = ranks_by(&quick(provider, answer_seconds));
+    let segments = [&one, &two].map(|fabric| fabric.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap());
+    let [hung, healthy] = [1, 2].map(|rank| zero.connect(Rank(rank), SEGMENT).unwrap());
+    let bytes = vec![1; LENGTH];
+    let reach_healthy = || {
+        healthy.write(0, &bytes[..60_000])?;
+        healthy.write(0, &bytes[..1 << 20])?;
+        healthy.read(0, &mut vec![0; 1 << 20])?;
+        let local = UserMemory::of(&bytes[..1 << 20]);
+        let transfer = Transfer { direction: Direction::Write, local, remote: healthy.remote(), offset: 0 };
+        let done = Arc::new(Completion::new());
+        // SAFETY: the bytes live longer than the fabric.
+        unsafe { zero.post(vec![transfer], &done) }?;
+        zero.wait_for(&done)
+    };
+    let mut reached = reach_healthy();
+
+    // From here on, rank 1 does nothing.
+    its_adapter.stop_attendant();
+    let error = thread::scope(|scope| {
+        let writing = scope.spawn(|| write_to_hung(&hung, &bytes));
+        while reached.is_ok() && !writing.is_finished() {
+            reached = reach_healthy();
+        }
+        writing.join().unwrap()
+    });
+    // What it held it still holds.
+    reached = reached.and_then(|()| reach_healthy());
+    let lost = zero.membership().lost();
+    println!("{provider}, {answer_seconds} s: {reached:?}; {error}; lost {lost:?}");
+    drop((hung, healthy, segments));
+    [zero, one, two].iter().for_each(Fabric::close);
+    reached.is_ok() && error.lost_peer() == Some(Rank(1)) && lost == [Rank(1)]
 }

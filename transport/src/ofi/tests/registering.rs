@@ -1,6 +1,7 @@
 //! Memory that is registered and given back while peers write.
 
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +13,20 @@ use crate::memory::UserMemory;
 /// Transfers, not messages, arrive while keys come and go: libfabric's `tcp` looked for the ones amid the others.
 #[test]
 fn keys_come_and_go_while_transfers_arrive() {
+    // A thread that sleeps in the provider makes way at once, or it does not in any attempt. A busy machine keeps a
+    // thread from its turn now and then.
+    let is_soon = |longest: Duration| {
+        println!("registering took {longest:?} at the longest");
+        longest < Duration::from_secs(1)
+    };
+    assert!((0..3).map(|_| longest_while_transfers_arrive()).any(is_soon));
+}
+
+/// How long a key took at the longest.
+fn longest_while_transfers_arrive() -> Duration {
     const LENGTH: usize = 72 << 10;
     const ROUNDS: u64 = 200;
+    let longest_of_all = Mutex::new(Duration::ZERO);
     on_each(2, |fabric| {
         let own = fabric.create(SEGMENT, &anonymous(LENGTH as u64 + 8)).unwrap();
         let remote = connect(&fabric, other(&fabric));
@@ -43,10 +56,11 @@ fn keys_come_and_go_while_transfers_arrive() {
             }
         });
         until(&fabric, || own.memory().word64(LENGTH as u64).unwrap().load(Ordering::Acquire) == ROUNDS);
-        // A thread that sleeps in the provider makes way at once.
-        assert!(longest < Duration::from_secs(1), "registering took {longest:?}");
+        let mut longest_of_all = longest_of_all.lock().unwrap();
+        *longest_of_all = longest.max(*longest_of_all);
         own
     });
+    longest_of_all.into_inner().unwrap()
 }
 
 /// Of memory that is not exported any more nothing is read, and nothing else is lost by that: what was under way with

