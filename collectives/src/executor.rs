@@ -40,6 +40,8 @@ mod board;
 mod cores;
 mod coroutine;
 mod error;
+#[cfg(all(test, not(loom)))]
+mod failing;
 mod flags;
 mod ground;
 mod group;
