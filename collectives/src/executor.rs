@@ -35,7 +35,7 @@
 pub(crate) mod arguments;
 mod barrier;
 mod bed;
-mod blocks;
+pub(crate) mod blocks;
 mod board;
 mod cores;
 mod coroutine;
