@@ -1,7 +1,7 @@
 //! The files that an agent serves.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::attachment::{self, Attachment, How};
@@ -50,6 +50,8 @@ struct Ledger {
     opens: AtomicU64,
     /// At the master: how many times it was opened while nobody had it open.
     rounds: AtomicU64,
+    /// At the master: whether the only open so far has made the file.
+    is_new: AtomicBool,
 }
 
 /// Who hears of a file's manifests. Together, so that who comes while a manifest is being told is not taken for one who
@@ -172,6 +174,16 @@ impl Served {
         let opens = self.ledger.opens.load(Ordering::Relaxed).saturating_sub(1);
         self.ledger.opens.store(opens, Ordering::Relaxed);
         opens
+    }
+
+    /// At the master: notes whether this open has made the file; to be called at each.
+    pub(super) fn set_new(&self, is_new: bool) {
+        self.ledger.is_new.store(is_new, Ordering::Relaxed);
+    }
+
+    /// At the master: whether the file was made by its only open.
+    pub(super) fn is_new(&self) -> bool {
+        self.ledger.is_new.load(Ordering::Relaxed)
     }
 
     /// At the master: how many times the file is open.
