@@ -15,6 +15,7 @@
 pub(super) mod conducting;
 pub(super) mod pairs;
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests;
 
 use serde::de::DeserializeOwned;

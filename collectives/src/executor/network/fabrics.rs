@@ -1,6 +1,7 @@
 //! What a process reaches the others of its job by: the job's fabric, and shared memory within its node.
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests;
 
 use std::sync::Arc;
