@@ -179,8 +179,8 @@ impl SpreadFile {
         Ok(())
     }
 
-    /// Removes the older file: first where the new one has no part. There, nothing but the record tells of the new one, so
-    /// the records of the other stores are to outlast it.
+    /// Removes the older file: first where the new one has no part. There, nothing but the record tells of the new one,
+    /// so the records of the other stores are to outlast it.
     fn release(&mut self, over: &Over) -> Result<()> {
         for is_cleared in [true, false] {
             let parts = self.parts.iter_mut().zip(&self.nodes);

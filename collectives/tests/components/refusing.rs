@@ -1,4 +1,5 @@
-//! Members that are given arguments that make no sense, or unusual ones: by every component all members come to the same.
+//! Members that are given arguments that make no sense, or unusual ones: by every component all members come to the
+//! same.
 
 use std::ops::Range;
 use std::sync::mpsc;
@@ -95,7 +96,8 @@ const UNUSUAL: [(&str, Call); 4] = [
     }),
 ];
 
-/// What each member comes to in a call that goes wrong at `wrong`. All of them live on until all have come to something.
+/// What each member comes to in a call that goes wrong at `wrong`. All of them live on until all have come to
+/// something.
 fn outcomes(
     components: &'static str,
     (name, call): (&str, Call),

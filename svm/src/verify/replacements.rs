@@ -4,8 +4,8 @@
 //! goes back in any store only where nothing was released. So where it has gone over everywhere, the new one stays; and
 //! where it has not somewhere, the older one is still everywhere.
 //!
-//! The new one may be removed while a store still has a record. Where it had a part, it leaves a trace then, if there is a
-//! record of it: so the stores in which it has none come first in releasing, and no record outlasts the others unseen.
+//! The new one may be removed while a store still has a record. Where it had a part, it leaves a trace then, if there is
+//! a record of it: so the stores in which it has none come first in releasing, and no record outlasts the others unseen.
 
 use std::collections::BTreeMap;
 

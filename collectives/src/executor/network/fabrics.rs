@@ -285,8 +285,8 @@ impl Meeting {
     /// Returns when another one has told something.
     ///
     /// # Errors
-    /// [`Error::NotJoined`] where it has left without; the fabric's: `TimedOut` where it was not heard of within the time
-    /// limit of joining.
+    /// [`Error::NotJoined`] where it has left without; the fabric's: `TimedOut` where it was not heard of within the
+    /// time limit of joining.
     fn await_word(&self, flag: Place) -> Result<()> {
         let has_told = || self.ground.word(flag) > 0;
         let refusal = || self.ground.refusal(flag);
