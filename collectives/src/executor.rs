@@ -35,11 +35,13 @@
 pub(crate) mod arguments;
 mod barrier;
 mod bed;
-mod blocks;
+pub(crate) mod blocks;
 mod board;
 mod cores;
 mod coroutine;
 mod error;
+#[cfg(all(test, not(loom)))]
+mod failing;
 mod flags;
 mod ground;
 mod group;

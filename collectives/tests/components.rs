@@ -8,6 +8,8 @@ mod affine;
 mod barriers;
 #[path = "components/hardware.rs"]
 mod hardware;
+#[path = "components/refusing.rs"]
+mod refusing;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -272,13 +272,14 @@ impl Cluster {
         File::new_shared(attachment, options, shared)
     }
 
-    /// Gives up a file that was opened, for all processes that were to attach it.
+    /// Gives up a file that was opened, for all processes that were to attach it. If opening it has made it, it is
+    /// removed.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`].
     pub fn give_up(&self, introduction: &Introduction) -> Result<()> {
         let file = self.context.manifest_of(&introduction.0)?.id;
-        self.ask_master(&Request::Closed { file }).map(|_| ())
+        self.ask_master(&Request::Closed { file, is_given_up: true }).map(|_| ())
     }
 
     /// Removes a file on all nodes that are not lost. Whoever has it open keeps it until closing it.

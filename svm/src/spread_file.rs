@@ -157,7 +157,7 @@ impl SpreadFile {
             self.part(0)?;
         }
         let homes: Vec<_> = self.homes.iter().map(|(index, home)| (*index, *home)).collect();
-        in_all(&mut self.parts, |part| part.settle(&homes, size))?;
+        in_all(self.parts.iter_mut().flatten(), |part| part.settle(&homes, size))?;
         let over = self.prepare_to_replace()?;
         if let Some(single) = self.sole_part()
             && single.enter_name_alone(over.is_some())?
@@ -165,16 +165,27 @@ impl SpreadFile {
             self.is_kept = true;
             return Ok(());
         }
-        let named = in_all(&mut self.parts, |part| part.enter_name(over.as_ref()))
-            .and_then(|()| in_all(&mut self.parts, NewPart::confirm));
+        let named = in_all(self.parts.iter_mut().flatten(), |part| part.enter_name(over.as_ref()))
+            .and_then(|()| in_all(self.parts.iter_mut().flatten(), NewPart::confirm));
         if let Err(error) = named {
             return Err(self.take_back(error));
         }
         self.is_kept = true;
-        if over.is_some()
-            && let Err(error) = in_all(&mut self.parts, NewPart::release)
+        if let Some(over) = over
+            && let Err(error) = self.release(&over)
         {
             tracing::warn!("what is left of the older {} stays until svmio verify: {error}", self.name);
+        }
+        Ok(())
+    }
+
+    /// Removes the older file: first where the new one has no part. There, nothing but the record tells of the new one,
+    /// so the records of the other stores are to outlast it.
+    fn release(&mut self, over: &Over) -> Result<()> {
+        for is_cleared in [true, false] {
+            let parts = self.parts.iter_mut().zip(&self.nodes);
+            let parts = parts.filter(|(_, node)| over.cleared.contains(node) == is_cleared);
+            in_all(parts.filter_map(|(part, _)| part.as_mut()), NewPart::release)?;
         }
         Ok(())
     }
@@ -297,8 +308,11 @@ impl Drop for SpreadFile {
 }
 
 /// Does `act` in all stores at once; the first error counts.
-fn in_all(parts: &mut [Option<NewPart>], act: impl Fn(&mut NewPart) -> Result<()> + Sync) -> Result<()> {
-    let mut parts: Vec<_> = parts.iter_mut().flatten().collect();
+fn in_all<'p>(
+    parts: impl Iterator<Item = &'p mut NewPart>,
+    act: impl Fn(&mut NewPart) -> Result<()> + Sync,
+) -> Result<()> {
+    let mut parts: Vec<_> = parts.collect();
     // There is nothing to wait for beside it.
     if let [single] = &mut parts[..] {
         return act(single);

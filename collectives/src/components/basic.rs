@@ -2,19 +2,22 @@
 //! so it is always there, on any fabric; and members agree by it on all others.
 //!
 //! It is meant to be plain. Each member's part of a function is one exchange with one member, or with each, in the
-//! order of members.
+//! order of members. Here are the parts; what comes of a member that cannot do its own is in [`refusing`].
+
+mod refusing;
 
 use std::ops::Range;
 
 use svmio_transport::Fabric;
 
 use super::component::{Component, Wish};
-use super::error::Result;
+use super::error::{Error, Result};
 use super::function::Functions;
 use super::module::Module;
 use super::team::Team;
 use crate::executor::Operation;
-use crate::executor::arguments::{self, check_elements, check_length};
+use crate::executor::arguments::{self, check_count, check_elements, check_length};
+use crate::executor::blocks::{apart, apart_mut};
 
 const PRIORITY: u32 = 10;
 
@@ -55,13 +58,15 @@ impl Component for Linear {
 #[derive(Debug)]
 pub struct Basic {
     team: Team,
+    /// What this member could not do its part for, if there was such: it has ended its messages then.
+    refused: Option<Error>,
 }
 
 impl Basic {
     /// Those of a team.
     #[must_use]
     pub fn new(team: &Team) -> Self {
-        Self { team: team.clone() }
+        Self { team: team.clone(), refused: None }
     }
 
     /// Member 0 gets what each has, whatever its length, in the order of members; the others get nothing.
@@ -69,6 +74,10 @@ impl Basic {
     /// # Errors
     /// The fabric's.
     pub fn collect(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.attempt(|basic| basic.collect_all(own))
+    }
+
+    fn collect_all(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         if self.team.own() != 0 {
             self.send(0, &(own.len() as u64).to_ne_bytes())?;
             self.send(0, own)?;
@@ -86,6 +95,10 @@ impl Basic {
     /// # Errors
     /// The fabric's.
     pub fn spread(&mut self, own: &[u8]) -> Result<Vec<u8>> {
+        self.attempt(|basic| basic.spread_all(own))
+    }
+
+    fn spread_all(&self, own: &[u8]) -> Result<Vec<u8>> {
         if self.team.own() != 0 {
             return self.receive_all(0);
         }
@@ -155,24 +168,13 @@ impl Basic {
         Ok(arguments::check_member(member, self.team.size())?)
     }
 
-    fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
-        Ok(arguments::check_blocks(blocks, length, self.team.size())?)
-    }
-
     fn equal_blocks(&self, length: usize) -> Vec<Range<usize>> {
         (0..self.team.size()).map(|member| member * length..(member + 1) * length).collect()
     }
 }
 
-impl Module for Basic {
-    fn do_meanwhile(&mut self, meanwhile: fn()) {
-        self.team.messenger().do_meanwhile(meanwhile);
-    }
-
-    fn withdraw(&mut self, _reason: &str) {
-        self.team.messenger().end();
-    }
-
+/// The functions: a member's part of each.
+impl Basic {
     fn barrier(&mut self) -> Result<()> {
         if self.team.own() != 0 {
             self.send(0, &[])?;
@@ -204,10 +206,11 @@ impl Module for Basic {
         if self.team.own() != root {
             return self.send(root, own);
         }
-        self.check_blocks(blocks, into.len())?;
+        let mut blocks = apart_mut(into, blocks)?;
+        check_count(blocks.len(), self.team.size())?;
         check_length("the root's own block", blocks[root].len(), own.len())?;
-        into[blocks[root].clone()].copy_from_slice(own);
-        self.others().try_for_each(|member| self.receive(member, &mut into[blocks[member].clone()]))
+        blocks[root].copy_from_slice(own);
+        self.others().try_for_each(|member| self.receive(member, blocks[member]))
     }
 
     fn scatter(&mut self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
@@ -223,10 +226,11 @@ impl Module for Basic {
         if self.team.own() != root {
             return self.receive(root, into);
         }
-        self.check_blocks(blocks, data.len())?;
+        let blocks = apart(data, blocks)?;
+        check_count(blocks.len(), self.team.size())?;
         check_length("the root's own block", blocks[root].len(), into.len())?;
-        into.copy_from_slice(&data[blocks[root].clone()]);
-        self.others().try_for_each(|member| self.send(member, &data[blocks[member].clone()]))
+        into.copy_from_slice(blocks[root]);
+        self.others().try_for_each(|member| self.send(member, blocks[member]))
     }
 
     fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
@@ -237,11 +241,12 @@ impl Module for Basic {
     }
 
     fn allgatherv(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        let own = &data[blocks[self.team.own()].clone()];
+        let mut blocks = apart_mut(data, blocks)?;
+        check_count(blocks.len(), self.team.size())?;
+        let own: &[u8] = blocks[self.team.own()];
         let received = self.exchange(|_| own, |member| blocks[member].len())?;
         for member in self.others() {
-            data[blocks[member].clone()].copy_from_slice(&received[member]);
+            blocks[member].copy_from_slice(&received[member]);
         }
         Ok(())
     }
@@ -261,14 +266,15 @@ impl Module for Basic {
         into: &mut [u8],
         received: &[Range<usize>],
     ) -> Result<()> {
-        self.check_blocks(sent, data.len())?;
-        self.check_blocks(received, into.len())?;
+        let (sent, mut received) = (apart(data, sent)?, apart_mut(into, received)?);
+        check_count(sent.len(), self.team.size())?;
+        check_count(received.len(), self.team.size())?;
         let own = self.team.own();
         check_length("what a member sends to itself", sent[own].len(), received[own].len())?;
-        into[received[own].clone()].copy_from_slice(&data[sent[own].clone()]);
-        let bytes = self.exchange(|member| &data[sent[member].clone()], |member| received[member].len())?;
+        received[own].copy_from_slice(sent[own]);
+        let bytes = self.exchange(|member| sent[member], |member| received[member].len())?;
         for member in self.others() {
-            into[received[member].clone()].copy_from_slice(&bytes[member]);
+            received[member].copy_from_slice(&bytes[member]);
         }
         Ok(())
     }

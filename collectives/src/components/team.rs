@@ -29,7 +29,7 @@ impl Team {
     /// The team exports segments of the space of `id`, those from 2048 times its number on, so many of them: for nobody
     /// else's use. Messages of the basic functions go through `messenger`, which may be that of other teams, too, as
     /// long as the functions of all of them are called one after the other; where a member withdraws from one of them,
-    /// it may be closed.
+    /// or cannot do its part, it may be closed.
     ///
     /// # Errors
     /// [`executor::Error::Members`] where this process is no member, or one is there twice.

@@ -16,12 +16,6 @@ pub(crate) fn check_member(member: usize, size: usize) -> Result<()> {
     if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
 }
 
-/// That there is a block for each of `size` members, in a buffer of `length` bytes.
-pub(crate) fn check_blocks(blocks: &[Range<usize>], length: usize, size: usize) -> Result<()> {
-    check_count(blocks.len(), size)?;
-    check_within(blocks, length)
-}
-
 /// That there is a block for each of `size` members.
 pub(crate) fn check_count(blocks: usize, size: usize) -> Result<()> {
     check_length("the list of blocks", blocks, size)

@@ -87,7 +87,7 @@ pub(super) fn longest<B: AsRef<[u8]>>(blocks: &[B]) -> usize {
 ///
 /// # Errors
 /// [`Error::Length`] where one is not within it.
-pub(super) fn apart<'b>(data: &'b [u8], ranges: &[Range<usize>]) -> Result<Vec<&'b [u8]>> {
+pub(crate) fn apart<'b>(data: &'b [u8], ranges: &[Range<usize>]) -> Result<Vec<&'b [u8]>> {
     check_within(ranges, data.len())?;
     Ok(ranges.iter().map(|range| &data[whole(range)]).collect())
 }
@@ -96,7 +96,7 @@ pub(super) fn apart<'b>(data: &'b [u8], ranges: &[Range<usize>]) -> Result<Vec<&
 ///
 /// # Errors
 /// [`Error::Length`] where one is not within it, or reaches into another.
-pub(super) fn apart_mut<'b>(mut data: &'b mut [u8], ranges: &[Range<usize>]) -> Result<Vec<&'b mut [u8]>> {
+pub(crate) fn apart_mut<'b>(mut data: &'b mut [u8], ranges: &[Range<usize>]) -> Result<Vec<&'b mut [u8]>> {
     check_within(ranges, data.len())?;
     let mut order: Vec<usize> = (0..ranges.len()).filter(|&at| !whole(&ranges[at]).is_empty()).collect();
     order.sort_by_key(|&at| ranges[at].start);

@@ -217,17 +217,7 @@ impl Ground {
     }
 
     /// Returns when these flags of this member's, each written by the member that it names, have come to the
-    /// generation.
-    pub(super) fn await_flags(
-        &self,
-        flags: &[Place],
-        generation: u64,
-        patience: &mut Patience,
-    ) -> Result<()> {
-        self.await_all(flags, Wanted { generation, or_beside: None }, patience)
-    }
-
-    /// The same of flags by which others may be told, too, that [a member leaves](Self::refuse).
+    /// generation, or others are told by them that [a member leaves](Self::refuse).
     ///
     /// # Errors
     /// [`Error::Refused`] where one did; those of [`await_all`](Self::await_all).
@@ -241,11 +231,15 @@ impl Ground {
         // Who has come and left since has come.
         match flags.iter().find(|flag| self.word(**flag) < generation) {
             None => Ok(()),
-            Some(flag) => {
-                let told = self.word(Place { offset: flag.offset + REFUSAL, ..*flag });
-                Err(Error::has_left((told as usize).saturating_sub(1)))
-            }
+            Some(flag) => Err(Error::has_left(self.refusal(*flag).unwrap_or(0))),
         }
+    }
+
+    /// Because of whom the one will not come any more who is to write this flag of this member's, where it has
+    /// [said so](Self::refuse).
+    pub(super) fn refusal(&self, flag: Place) -> Option<usize> {
+        let told = self.word(Place { offset: flag.offset + REFUSAL, ..flag });
+        (told as usize).checked_sub(1)
     }
 
     /// Has those hear who await these flags that this member will not come any more, because of `member`.

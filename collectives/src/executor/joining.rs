@@ -25,7 +25,7 @@ use super::error::{Error, Result};
 use super::network::Fabrics;
 
 /// How long the others may take to come.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest time between two questions whether a member has come, and the first.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_micros(50)];
@@ -136,6 +136,6 @@ fn check(fabric: &Fabric, segment: &RemoteSegment, length: u64) -> Result<()> {
     Err(Error::Members { id: segment.id(), problem })
 }
 
-fn timed_out(fabric: &Fabric, member: Rank, id: SegmentId) -> Error {
+pub(super) fn timed_out(fabric: &Fabric, member: Rank, id: SegmentId) -> Error {
     FabricError::timed_out(fabric.membership(), format!("joining group {id} with"), member, LIMIT).into()
 }

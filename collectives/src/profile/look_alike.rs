@@ -52,6 +52,7 @@ pub fn survey_nodes<M: Measure>(
     look_alike: LookAlike,
 ) -> Result<Profile, SurveyError<M::Error>> {
     assert_eq!(measure.ranks(), partition.ranks(), "the nodes are those of the ranks that are measured");
+    settings.check()?;
     let matrices = Matrices::new(partition.ranks());
     let (between, like) = (Vec::new(), HashMap::new());
     let mut survey = NodeSurvey { measure, settings, look_alike, matrices, between, like };

@@ -9,10 +9,14 @@ pub enum Weights {
     /// All the same, as the paper has it. With sizes from a byte to a mebibyte, the largest alone decide, and their
     /// noise can be more than what a small message costs at all.
     Equal,
-    /// By the inverse square of what was measured: relative errors count.
+    /// By the inverse square of what was measured: relative errors count. What is less than a millionth of the largest
+    /// counts as much as that: a clock may tell no time at all.
     #[default]
     Relative,
 }
+
+/// Which part of the largest height the least is, for relative errors.
+const LEAST: f64 = 1e-6;
 
 /// A straight line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,9 +32,10 @@ impl Line {
     /// two different places, or for heights that are no numbers.
     #[must_use]
     pub fn through(points: &[(f64, f64)], weights: Weights) -> Option<Self> {
+        let largest = points.iter().map(|&(_, y)| y).fold(0.0, f64::max);
         let weight = |height: f64| match weights {
-            Weights::Equal => 1.0,
-            Weights::Relative => 1.0 / height.max(f64::MIN_POSITIVE.sqrt()).powi(2),
+            Weights::Relative if largest > 0.0 => (largest / height.max(LEAST * largest)).powi(2),
+            _ => 1.0,
         };
         let total: f64 = points.iter().map(|&(_, y)| weight(y)).sum();
         let mean = |of: fn(&(f64, f64)) -> f64| {
@@ -74,6 +79,24 @@ mod tests {
         let intercept = |weights| Line::through(&points, weights).unwrap().intercept;
         assert!(intercept(Weights::Equal) < 0.0);
         assert!((intercept(Weights::Relative) - 500.0).abs() < 25.0);
+    }
+
+    #[test]
+    fn what_took_no_time_that_a_clock_tells_has_a_line_all_the_same() {
+        let points = [(1.0, 5.0), (2.0, 5.0), (4.0, 0.0), (8.0, 5.0)];
+        for weights in [Weights::Equal, Weights::Relative] {
+            let line = Line::through(&points, weights).unwrap();
+            assert!(line.intercept.is_finite(), "{line:?}");
+            // Between the lowest and the highest.
+            assert!((-0.1..=5.0).contains(&(line.intercept + 4.0 * line.slope)), "{line:?}");
+            let nothing = points.map(|(place, _)| (place, 0.0));
+            assert_eq!(Line::through(&nothing, weights), Some(Line { intercept: 0.0, slope: 0.0 }));
+            // However small or large all are.
+            for scale in [1e-300, 1e300_f64.sqrt()] {
+                let line = Line::through(&points.map(|(x, y)| (x, y * scale)), weights).unwrap();
+                assert!(line.intercept.is_finite(), "{scale}: {line:?}");
+            }
+        }
     }
 
     #[test]

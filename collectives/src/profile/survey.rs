@@ -43,7 +43,7 @@ pub struct SurveySettings {
     pub largest_message: u64,
     /// Bursts are of one signal, of two, and so on up to so many.
     pub longest_burst: u32,
-    /// How often each measurement is made.
+    /// How often each measurement is made, from 1 on.
     pub repetitions: u32,
     /// How much each measurement counts in the regressions.
     pub weights: Weights,
@@ -64,6 +64,11 @@ impl SurveySettings {
     pub fn paper() -> Self {
         Self { largest_message: 1 << 20, longest_burst: 32, repetitions: 25, weights: Weights::Equal }
     }
+
+    /// That anything is measured by them.
+    pub(crate) fn check<E: std::error::Error>(&self) -> Result<(), SurveyError<E>> {
+        if self.repetitions > 0 { Ok(()) } else { Err(SurveyError::NoRepetitions) }
+    }
 }
 
 /// What a signal costs between two ranks.
@@ -81,6 +86,7 @@ pub fn survey<M: Measure>(
     measure: &mut M,
     settings: &SurveySettings,
 ) -> Result<Profile, SurveyError<M::Error>> {
+    settings.check()?;
     let mut matrices = Matrices::new(measure.ranks());
     for one in 0..measure.ranks() {
         let one = Rank(one);
@@ -173,6 +179,9 @@ pub enum SurveyError<E: std::error::Error> {
     /// Measuring failed.
     #[error(transparent)]
     Measure(E),
+    /// The settings have nothing measured.
+    #[error("a survey with 0 repetitions measures nothing: give 1 or more")]
+    NoRepetitions,
     /// Too few measurements for a line.
     #[error(
         "what was measured between ranks {from} and {to} gives no line; measure more sizes and longer bursts"

@@ -226,7 +226,7 @@ impl Agent {
                 self.discard(name, *file, *is_open, trace.as_ref())
             }
             Request::Missing { file } => self.missing(*file),
-            Request::Closed { file } => self.closed(*file),
+            Request::Closed { file, is_given_up } => self.closed(*file, *is_given_up),
             Request::Forget { file } => self.forget(*file),
             Request::Place { file, homes } => self.place(*file, homes),
             Request::Choose { file, segment_size, reason } => self.choose(*file, *segment_size, *reason),

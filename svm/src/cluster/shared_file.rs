@@ -174,7 +174,8 @@ impl SharedFile {
 
     /// Says that all who opened the file together have closed it.
     pub(crate) fn closed(&self) -> Result<()> {
-        self.cluster.ask(Roster::MASTER, &Request::Closed { file: self.attachment.id() }).map(|_| ())
+        let request = Request::Closed { file: self.attachment.id(), is_given_up: false };
+        self.cluster.ask(Roster::MASTER, &request).map(|_| ())
     }
 
     /// Has the size set.

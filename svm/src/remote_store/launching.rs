@@ -153,16 +153,18 @@ impl StoreLauncher {
         }
         let failed = |source| LaunchError::NotStarted { program: program.into(), host: host.into(), source };
         let (questions, theirs) = UnixStream::pair().map_err(failed)?;
+        let questions = Patient::new(QuietEnd::new(questions), self.patience).map_err(failed)?;
         starting.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = starting.spawn().map_err(failed)?;
-        let (Some(answers), Some(said)) = (child.stdout.take(), child.stderr.take()) else {
+        let child = starting.spawn().map_err(failed)?;
+        // Otherwise this process would hold the other end open, too.
+        drop(starting);
+        // From here on its end is waited for, whatever else fails.
+        let mut to_host = ToHost { questions: Some(questions), child, words: None };
+        let (Some(answers), Some(said)) = (to_host.child.stdout.take(), to_host.child.stderr.take()) else {
             return Err(failed(io::ErrorKind::BrokenPipe.into()));
         };
         let words = Words::of(host, said, self.pass_on).map_err(failed)?;
-        // Otherwise this process would hold the other end open, too.
-        drop(starting);
-        let questions = Patient::new(QuietEnd::new(questions), self.patience).map_err(failed)?;
-        let to_host = ToHost { questions: Some(questions), child, words: Arc::clone(&words) };
+        to_host.words = Some(Arc::clone(&words));
         let answers = Patient::new(answers, self.patience).map_err(failed)?;
         let last_words = Box::new(move || words.last(PATIENCE));
         Ok(Connection { answers: Box::new(answers), questions: Box::new(to_host), last_words })
@@ -216,7 +218,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 struct ToHost {
     questions: Option<Patient<QuietEnd>>,
     child: Child,
-    words: Arc<Words>,
+    /// What it says beside, once that is listened to.
+    words: Option<Arc<Words>>,
 }
 
 impl Write for ToHost {
@@ -244,7 +247,8 @@ impl Drop for ToHost {
             std::thread::sleep(Duration::from_millis(2));
         }
         // What it said to the end is passed on before this process ends.
-        let _ = self.words.last(given_up.saturating_duration_since(Instant::now()));
+        let rest = given_up.saturating_duration_since(Instant::now());
+        let _ = self.words.as_ref().map(|words| words.last(rest));
     }
 }
 

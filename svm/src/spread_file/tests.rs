@@ -92,32 +92,69 @@ fn wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new() {
     }
 }
 
+/// How a file is removed in the stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The tool, which knows all stores.
+    Tool,
+    /// The agents of a job, each of which knows its own.
+    Agents,
+    /// The tool where it knows only the first store.
+    ToolAlone,
+}
+
 #[test]
 fn a_file_removed_after_a_copy_over_it_was_killed_does_not_come_back() {
     let name = FileName::new("/d/f").unwrap();
-    if let Some((directory, point)) = killing::task() {
-        let (_, set) = stores_in(Path::new(&directory));
+    if let Some((task, point)) = killing::task() {
+        let (directory, new) = task.split_once('\n').unwrap();
+        let (_, set) = stores_in(Path::new(directory));
         killing::arm(point);
-        return put(&set, &name, 2, 4, &Placement::RoundRobin).unwrap();
+        return put(&set, &name, 2, 4, &new.parse().unwrap()).unwrap();
     }
+    // A part of the new file in all stores, or in the first alone.
+    for new in [Placement::RoundRobin, Placement::FirstTouch] {
+        removed_after_kill(&name, &new);
+    }
+}
+
+/// Kills a process at each point where it puts a file over another one, and removes what has the name then.
+fn removed_after_kill(name: &FileName, new: &Placement) {
     let directory = tempfile::tempdir().unwrap();
     let (stores, set) = stores_in(directory.path());
-    // By the tool, which knows all stores, and as the agents of a job, each of which knows its own.
-    let each = || stores.iter().try_for_each(|store| store.remove(&name));
-    for (by_agents, point) in (1..1000).flat_map(|point| [(false, point), (true, point)]) {
-        put(&set, &name, 1, 5, &Placement::RoundRobin).unwrap();
-        let end = killing::run_anew(REMOVED_TEST, &directory.path().to_string_lossy(), point);
-        let removed = if by_agents && set.find(&name).is_ok() { each() } else { set.remove(&name, false) };
+    let alone = StoreSet::new(stores[0].clone(), []).unwrap();
+    let each = || {
+        stores.iter().try_for_each(|store| match store.remove(name) {
+            Err(Error::NoSuchFile { .. }) => Ok(()),
+            removed => removed,
+        })
+    };
+    for (by, point) in (1..1000).flat_map(|point| [By::Tool, By::Agents, By::ToolAlone].map(|by| (by, point)))
+    {
+        put(&set, name, 1, 5, &Placement::RoundRobin).unwrap();
+        let task = format!("{}\n{new}", directory.path().display());
+        let end = killing::run_anew(REMOVED_TEST, &task, point);
+        let is_there = set.find(name).is_ok();
+        let removed = match by {
+            By::Agents if is_there => each(),
+            // What it finds may be the older file.
+            By::ToolAlone if is_there && *new == Placement::FirstTouch => alone.remove(name, true),
+            _ => set.remove(name, false),
+        };
         removed.unwrap();
         let report = set.verify(&DirectoryName::root()).unwrap();
-        assert!(report.is_clean(), "{point}: {report:?}");
-        let found = set.lookup(&name);
-        assert!(matches!(found, Err(Error::NoSuchFile { .. })), "{point}: {found:?}");
+        assert!(report.is_clean(), "{new}, {by:?}, {point}: {report:?}");
+        let found = set.lookup(name);
+        assert!(
+            matches!(found, Err(Error::NoSuchFile { .. })),
+            "{new}, {by:?}, {point}: {found:?}, {report:?}"
+        );
         for store in &stores {
-            assert_eq!(store.asides().unwrap(), Asides::default(), "{point}");
-            assert_eq!((count(store, object::OBJECTS), count(store, object::DELETED)), (0, 0), "{point}");
+            assert_eq!(store.asides().unwrap(), Asides::default(), "{new}, {by:?}, {point}");
+            let left = (count(store, object::OBJECTS), count(store, object::DELETED));
+            assert_eq!(left, (0, 0), "{new}, {by:?}, {point}");
         }
-        if end == End::Finished {
+        if end == End::Finished && by == By::ToolAlone {
             return;
         }
     }

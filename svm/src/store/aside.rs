@@ -234,6 +234,11 @@ impl Store {
         Ok(Some(path))
     }
 
+    /// Whether there is a record of the file `new`.
+    pub(super) fn has_aside(&self, new: FileId) -> bool {
+        self.path().join(ASIDE).join(new.to_string()).exists()
+    }
+
     /// Releases what is set aside for the file `new`, unless somebody is about it, or its record is damaged.
     ///
     /// # Errors

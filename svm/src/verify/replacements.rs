@@ -3,6 +3,9 @@
 //! An older file is released in any store only after the name has gone over to the new one in all of them, and the name
 //! goes back in any store only where nothing was released. So where it has gone over everywhere, the new one stays; and
 //! where it has not somewhere, the older one is still everywhere.
+//!
+//! The new one may be removed while a store still has a record. Where it had a part, it leaves a trace then, if there is
+//! a record of it: so the stores in which it has none come first in releasing, and no record outlasts the others unseen.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +33,9 @@ impl StoreSet {
                 found.entry(recorded.new.to_string()).or_default().push((member, recorded));
             }
         }
-        for records in found.into_values() {
+        for mut records in found.into_values() {
+            // First those in which nothing but the record tells of the new file.
+            records.sort_by_key(|(member, recorded)| !recorded.over.cleared.contains(member.node()));
             let recorded = records[0].1.clone();
             if !is_meant(&recorded.name) || records.iter().any(|(_, recorded)| recorded.in_use) {
                 continue;
@@ -72,6 +77,10 @@ impl StoreSet {
                 // A third one has taken the place of either.
                 Ok(_) => return Ok(Some(Stays::New)),
                 Err(Error::NoSuchFile { .. }) if !has_part => {}
+                // It has gone over, and the new one was removed since.
+                Err(Error::NoSuchFile { .. }) if member.traces()?.iter().any(|trace| trace.file == new) => {
+                    return Ok(Some(Stays::New));
+                }
                 Err(
                     Error::NoSuchFile { .. }
                     | Error::NotAFile { .. }

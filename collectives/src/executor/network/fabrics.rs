@@ -1,7 +1,12 @@
 //! What a process reaches the others of its job by: the job's fabric, and shared memory within its node.
 
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests;
+
 use std::sync::Arc;
 
+use svmio_transport::back_end::Wait;
 use svmio_transport::shm::{self, ShmSettings};
 use svmio_transport::{
     Atomics, Error as FabricError, Fabric, JobSecret, Membership, Rank, SegmentId, Subscription,
@@ -10,9 +15,9 @@ use svmio_transport::{
 use crate::executor::error::{Error, Result};
 use crate::executor::ground::{Ground, Place};
 use crate::executor::joining;
-use crate::executor::patience::{Patience, PatienceSettings};
 
-/// What a process tells each other one of its node has at most so many bytes, with a length and a kind before.
+/// What a process tells each other one of its node has at most so many bytes, with a length and a kind before, and a
+/// flag behind.
 const SLOT: usize = 1024;
 const LENGTH: usize = size_of::<u64>();
 const HEAD: usize = LENGTH + 1;
@@ -20,11 +25,11 @@ const HEAD: usize = LENGTH + 1;
 /// How often a process tells each other one something.
 const ROUNDS: usize = 3;
 
-/// The bytes of a flag, which ends a slot.
-const FLAG: usize = size_of::<u64>();
+/// What ends a slot: a flag, and a word behind it that tells who has left.
+const TAIL: usize = 2 * size_of::<u64>();
 
 /// The bytes between.
-const ROOM: usize = SLOT - HEAD - FLAG;
+const ROOM: usize = SLOT - HEAD - TAIL;
 
 /// The fabrics of one process of a job: the job's own, which reaches everybody, and one of shared memory among the
 /// processes of its node, where the job's maps no memory. Both know the processes by their ranks in the job, and a loss
@@ -134,6 +139,10 @@ impl Memory {
     /// Shared memory among `neighbours`.
     fn join(job: &Fabric, neighbours: &[Rank], id: SegmentId) -> Result<Self> {
         let meeting = joining::attempt(&Fabrics::of_job(job), id, || Meeting::join(job, neighbours, id))?;
+        Self::by_meeting(job, neighbours, &meeting).inspect_err(|error| meeting.leave(error))
+    }
+
+    fn by_meeting(job: &Fabric, neighbours: &[Rank], meeting: &Meeting) -> Result<Self> {
         // Each round tells what could not be had, too: then all give up together.
         let secret = meeting.exchange(Round::Secret, meeting.secret())?.swap_remove(0);
         let secret = std::str::from_utf8(&secret).ok().and_then(|text| text.parse::<JobSecret>().ok());
@@ -224,13 +233,16 @@ impl Meeting {
     /// # Errors
     /// This one's, or [`Error::NotJoined`]; the fabric's.
     fn exchange(&self, round: Round, own: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-        let own = own.and_then(|own| match own.len() <= ROOM {
+        let mut own = own.and_then(|own| match own.len() <= ROOM {
             true => Ok(own),
             false => Err(self.misfit(&format!("an address of {} bytes", own.len()))),
         });
-        let told = own.as_ref().map(Vec::as_slice).map_err(ToString::to_string);
         let others = || (0..self.neighbours.len()).filter(|&place| place != self.own);
-        others().try_for_each(|place| self.tell(place, round, &told))?;
+        // All of them, whatever comes of one: who is told nothing waits.
+        for place in others() {
+            let told = self.tell(place, round, &own);
+            own = own.and_then(|own| told.map(|()| own));
+        }
         // Of all of them, whatever one tells: nobody writes here any more when this one gives up.
         let told: Vec<_> = others().map(|place| self.told_by(place, round)).collect();
         let mut all = told.into_iter().collect::<Result<Vec<_>>>();
@@ -240,11 +252,12 @@ impl Meeting {
         own.and(all)
     }
 
-    fn tell(&self, place: usize, round: Round, told: &Result<&[u8], String>) -> Result<()> {
-        let mut payload = [0; SLOT - FLAG];
-        let (is_had, bytes) = match told {
-            Ok(bytes) => (1, *bytes),
-            Err(reason) => (0, &reason.as_bytes()[..reason.len().min(ROOM)]),
+    fn tell(&self, place: usize, round: Round, own: &Result<Vec<u8>>) -> Result<()> {
+        let mut payload = [0; SLOT - TAIL];
+        let reason = own.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let (is_had, bytes) = match own {
+            Ok(bytes) => (1, bytes.as_slice()),
+            Err(_) => (0, &reason.as_bytes()[..reason.len().min(ROOM)]),
         };
         payload[..LENGTH].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
         payload[LENGTH] = is_had;
@@ -254,11 +267,10 @@ impl Meeting {
 
     /// What another one told in a round.
     fn told_by(&self, place: usize, round: Round) -> Result<Vec<u8>> {
-        let flag = self.flag(place, round);
-        let mut patience = Patience::of_process(PatienceSettings::default(), &self.job);
-        self.ground.await_flags(&[Place { member: place, offset: flag }], 1, &mut patience)?;
-        let mut payload = [0; SLOT - FLAG];
-        self.ground.read_own(place, flag - payload.len() as u64, &mut payload)?;
+        let flag = Place { member: place, offset: self.flag(place, round) };
+        self.await_word(flag)?;
+        let mut payload = [0; SLOT - TAIL];
+        self.ground.read_own(place, flag.offset - payload.len() as u64, &mut payload)?;
         let (head, bytes) = payload.split_at(HEAD);
         let length = u64::from_ne_bytes(std::array::from_fn(|at| head[at]));
         let told = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
@@ -270,8 +282,48 @@ impl Meeting {
         Err(Error::NotJoined { id: self.id, rank: self.neighbours[place], reason })
     }
 
+    /// Returns when another one has told something.
+    ///
+    /// # Errors
+    /// [`Error::NotJoined`] where it has left without; the fabric's: `TimedOut` where it was not heard of within the
+    /// time limit of joining.
+    fn await_word(&self, flag: Place) -> Result<()> {
+        let has_told = || self.ground.word(flag) > 0;
+        let refusal = || self.ground.refusal(flag);
+        let check = || self.neighbours.iter().try_for_each(|&rank| self.job.membership().check(rank));
+        let deadline = Some(self.job.now().after(joining::LIMIT));
+        let mut ready = || has_told() || refusal().is_some() || check().is_err();
+        let _ = self.job.wait_until(Wait { deadline, attends: None, ready: &mut ready });
+        // Who has told something and left since has told it.
+        if has_told() {
+            return Ok(());
+        }
+        if let Some(left) = refusal() {
+            let rank = self.neighbours[left.min(self.neighbours.len() - 1)];
+            let reason = "it has left those of its node".to_owned();
+            return Err(Error::NotJoined { id: self.id, rank, reason });
+        }
+        check()?;
+        Err(joining::timed_out(&self.job, self.neighbours[flag.member], self.id))
+    }
+
+    /// Has nobody wait for this one, which gives up with `error`: others may be a round further, or could not be told.
+    fn leave(&self, error: &Error) {
+        let behind = match error {
+            Error::NotJoined { rank, .. } => self.neighbours.iter().position(|neighbour| neighbour == rank),
+            error => error.who_leaves(self.own),
+        };
+        let Some(behind) = behind else { return };
+        let others = (0..self.neighbours.len()).filter(|&place| place != self.own);
+        let flags = others.flat_map(|member| {
+            let rounds = [Round::Secret, Round::Address, Round::Joined];
+            rounds.map(|round| Place { member, offset: self.flag(self.own, round) })
+        });
+        self.ground.refuse(flags, behind);
+    }
+
     fn flag(&self, from: usize, round: Round) -> u64 {
-        (64 + (ROUNDS * from + round as usize + 1) * SLOT - FLAG) as u64
+        (64 + (ROUNDS * from + round as usize + 1) * SLOT - TAIL) as u64
     }
 
     fn misfit(&self, problem: &str) -> Error {

@@ -35,7 +35,7 @@ pub(super) fn survey(
             return Err(error);
         }
         // What all have in common, they find no line in.
-        Err(SurveyError::NoLine { .. } | SurveyError::Profile(_)) => None,
+        Err(SurveyError::NoLine { .. } | SurveyError::NoRepetitions | SurveyError::Profile(_)) => None,
     };
     Ok((profile, concerted.pairs.signals()))
 }

@@ -157,8 +157,8 @@ impl<'memory> Attended<'memory> {
     }
 }
 
-/// Takes steps until a line is not yet as it has to be, or the circuit belongs to another claim; tells whether there
-/// were any.
+/// Takes steps until a line is not yet as it has to be, or all lines in have been driven to another level, or the
+/// circuit belongs to another claim; tells whether there were any.
 pub(super) fn run(machine: &mut Controller, claim: Claim, out: &[LineOut], into: &[LineIn]) -> bool {
     let mut goes_on = false;
     loop {
@@ -180,6 +180,10 @@ pub(super) fn run(machine: &mut Controller, claim: Claim, out: &[LineOut], into:
                 }
                 line.bell.ring();
                 machine.driven();
+                // Other circuits have their turn, however soon the nodes of this one come again.
+                if let ControllerStep::Sense(_) = machine.next() {
+                    return true;
+                }
             }
         }
         goes_on = true;

@@ -1,7 +1,7 @@
 //! The files that an agent serves.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::attachment::{self, Attachment, How};
@@ -44,14 +44,24 @@ struct Ledger {
     last: Mutex<Weak<Attachment>>,
     /// Where others read them, once somebody does.
     published: Mutex<Option<Table>>,
-    /// At the master: the nodes that have opened the file.
-    nodes: Mutex<BTreeSet<NodeIndex>>,
-    /// At the master: the epoch of the manifest that is known to be on all nodes' devices.
-    durable_epoch: AtomicU64,
+    /// At the master.
+    audience: Mutex<Audience>,
     /// At the master: how many times the file is open, each by any number of processes.
     opens: AtomicU64,
     /// At the master: how many times it was opened while nobody had it open.
     rounds: AtomicU64,
+    /// At the master: whether the only open so far has made the file.
+    is_new: AtomicBool,
+}
+
+/// Who hears of a file's manifests. Together, so that who comes while a manifest is being told is not taken for one who
+/// has been told.
+#[derive(Debug, Default)]
+struct Audience {
+    /// The nodes that have opened the file, or hold parts of it.
+    nodes: BTreeSet<NodeIndex>,
+    /// The epoch of the manifest that is known to be on all their devices; 0 where none is.
+    durable_epoch: u64,
 }
 
 impl Files {
@@ -131,7 +141,7 @@ impl Known {
                 let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
                 versions.values_mut().for_each(Version::add_unknown);
                 // Nor is which manifests the nodes have: some may have been put there in haste since.
-                ledger.durable_epoch.store(0, Ordering::Relaxed);
+                ledger.audience().durable_epoch = 0;
             }
             let (lent, windows, directory) = (Lent::default(), Windows::default(), Mutex::default());
             Arc::new(Served { lent, windows, attachment, directory, ledger })
@@ -164,6 +174,16 @@ impl Served {
         let opens = self.ledger.opens.load(Ordering::Relaxed).saturating_sub(1);
         self.ledger.opens.store(opens, Ordering::Relaxed);
         opens
+    }
+
+    /// At the master: notes whether this open has made the file; to be called at each.
+    pub(super) fn set_new(&self, is_new: bool) {
+        self.ledger.is_new.store(is_new, Ordering::Relaxed);
+    }
+
+    /// At the master: whether the file was made by its only open.
+    pub(super) fn is_new(&self) -> bool {
+        self.ledger.is_new.load(Ordering::Relaxed)
     }
 
     /// At the master: how many times the file is open.
@@ -236,21 +256,37 @@ impl Served {
         self.versions().values_mut().for_each(Version::add_unknown);
     }
 
-    /// At the master: notes that `nodes` open the file; returns all that have.
+    /// At the master: notes that `nodes` open the file; returns all that have to do with it.
     pub(super) fn add_nodes(&self, nodes: &[NodeIndex]) -> Vec<NodeIndex> {
-        let mut known = self.ledger.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.len();
-        known.extend(nodes);
-        if known.len() > before {
+        let mut audience = self.ledger.audience();
+        let before = audience.nodes.len();
+        audience.nodes.extend(nodes);
+        if audience.nodes.len() > before {
             // The new ones have the manifest, but perhaps not on their devices.
-            self.ledger.durable_epoch.store(0, Ordering::Relaxed);
+            audience.durable_epoch = 0;
         }
-        known.iter().copied().collect()
+        audience.nodes.iter().copied().collect()
     }
 
-    /// At the master: the epoch of the manifest that is on all devices; 0 where none is known to be.
-    pub(super) fn durable_epoch(&self) -> &AtomicU64 {
-        &self.ledger.durable_epoch
+    /// The same of nodes that hold parts of the file: they were told of its manifests since they do.
+    pub(super) fn add_holders(&self, nodes: &[NodeIndex]) -> Vec<NodeIndex> {
+        let mut audience = self.ledger.audience();
+        audience.nodes.extend(nodes);
+        audience.nodes.iter().copied().collect()
+    }
+
+    /// At the master: whether the manifest of this epoch is known to be on all devices.
+    pub(super) fn is_durable(&self, epoch: u64) -> bool {
+        epoch > 0 && self.ledger.audience().durable_epoch == epoch
+    }
+
+    /// At the master: notes that the manifest of this epoch is on the devices of all that `have_it`, unless others have
+    /// to do with the file by now.
+    pub(super) fn set_durable(&self, epoch: u64, have_it: impl Fn(&NodeIndex) -> bool) {
+        let mut audience = self.ledger.audience();
+        if audience.nodes.iter().all(have_it) {
+            audience.durable_epoch = epoch;
+        }
     }
 
     /// The node of the cluster that is in a position of the file's list.
@@ -265,6 +301,11 @@ impl Served {
 }
 
 impl Ledger {
+    fn audience(&self) -> MutexGuard<'_, Audience> {
+        // A panic elsewhere leaves it whole.
+        self.audience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has `attachment` serve the file from now on. Whether it is the one that did so last: then it was kept, and
     /// nobody has had the file open meanwhile who does not mark what he changes.
     fn goes_on_with(&self, attachment: &Arc<Attachment>) -> bool {
@@ -286,5 +327,37 @@ impl Ledger {
         versions.values_mut().for_each(|version| version.set_row(None));
         drop(versions);
         drop(table);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::name::FileName;
+    use crate::node::NodeName;
+    use crate::open_options::OpenOptions;
+    use crate::store::Store;
+
+    #[test]
+    fn a_manifest_is_on_all_devices_only_where_nobody_has_come_since_it_was_told() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = Store::open_for(directory.path(), &NodeName::new("a")).unwrap();
+        let options = OpenOptions::read_write().create(true);
+        let file = store.open_file(&FileName::new("/f").unwrap(), &options).unwrap();
+        let served = Files::default().insert(Arc::clone(file.attachment()));
+        let [one, newcomer, holder] = [1, 2, 3].map(NodeIndex);
+        let asked = served.add_nodes(&[one]);
+        served.add_nodes(&[newcomer]);
+        served.set_durable(7, |node| asked.contains(node));
+        assert!(!served.is_durable(7), "the newcomer may have it, but not on its device");
+        let asked = served.add_nodes(&[]);
+        served.set_durable(7, |node| asked.contains(node));
+        assert!(served.is_durable(7) && !served.is_durable(6));
+        // Who holds a part was told of all manifests since it does.
+        served.add_holders(&[holder]);
+        assert!(served.is_durable(7));
+        served.add_nodes(&[one, NodeIndex(4)]);
+        assert!(!served.is_durable(7) && !served.is_durable(0));
     }
 }

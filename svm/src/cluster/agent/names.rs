@@ -82,10 +82,15 @@ impl Agent {
         Ok(Reply::Done)
     }
 
-    pub(super) fn closed(&self, file: FileId) -> Result<Reply> {
+    pub(super) fn closed(&self, file: FileId, is_given_up: bool) -> Result<Reply> {
         let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(served) = self.files.known(file) else { return Ok(Reply::Done) };
         if served.take_open() > 0 {
+            return Ok(Reply::Done);
+        }
+        if is_given_up && served.is_new() {
+            let name = FileName::new(served.attachment.name())?;
+            self.unmake(&name, served);
             return Ok(Reply::Done);
         }
         let own = self.context.roster.own();

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::cluster::NodeIndex;
 use crate::cluster::wire::{FileTruth, Reply, Request};
+use crate::cluster::{NodeIndex, wire_name};
 use crate::error::{Error, Result};
 use crate::name::FileName;
 use crate::open_options::OpenOptions;
@@ -22,6 +22,7 @@ impl Agent {
         let name = &file_name(name)?;
         let (served, unasked) = self.served(name)?;
         let goes_with_its_users = options.create && options.temporary;
+        let is_new = served.is_none();
         let served = match served {
             Some(served) if options.create && options.exclusive => {
                 let store = self.context.store.path().into();
@@ -39,7 +40,12 @@ impl Agent {
         match self.prepare(&served, options, name, nodes) {
             Ok(truth) => {
                 served.add_open();
+                served.set_new(is_new);
                 Ok(Reply::Opened { truth })
+            }
+            Err(error) if is_new => {
+                self.unmake(name, served);
+                Err(error)
             }
             Err(error) => {
                 self.let_go_if_unused(served);
@@ -75,6 +81,20 @@ impl Agent {
         let others: Vec<_> = self.context.roster.others().collect();
         if let Err(error) = self.forget_everywhere(served, &others) {
             tracing::warn!("{name}: other nodes hold it open until the job ends: {error}");
+        }
+    }
+
+    /// After an open that has made a file and failed: no node keeps the file, which nobody else has open.
+    pub(super) fn unmake(&self, name: &FileName, served: Arc<Served>) {
+        let file = served.attachment.id();
+        self.let_go_if_unused(served);
+        let bytes = wire_name(name);
+        let request = Request::Discard { name: bytes.clone(), file, is_open: false, trace: None };
+        let others: Vec<_> = self.context.roster.others().collect();
+        // The master's own last: as long as it is there, the file can be removed.
+        let elsewhere = self.context.ask_those_left(&others, &request);
+        if let Err(error) = elsewhere.and_then(|_| self.discard(&bytes, file, false, None)) {
+            tracing::warn!("{name}: it was made, could not be opened, and is left as it is: {error}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! Segment tables, sizes and manifests: what the master keeps for all nodes, and what the others do at its word.
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use crate::attachment::Filling;
 use crate::cluster::wire::{FileTruth, Reply, Request, SegmentHome};
@@ -79,9 +78,7 @@ impl Agent {
             served.attachment.sync_left_segments()?;
             elsewhere?;
         }
-        // Relaxed: a durable epoch that is missed is committed once more.
-        let is_durable = served.durable_epoch().load(Ordering::Relaxed) == state.epoch() && state.epoch() > 0;
-        if !state.needs_commit() && (is_durable || !durable) {
+        if !state.needs_commit() && (!durable || served.is_durable(state.epoch())) {
             return Ok(Reply::Done);
         }
         // Before the size, which the manifest has: see `File::size_and_truncations`.
@@ -95,7 +92,10 @@ impl Agent {
         let request = Request::Adopt { truth, durable };
         self.context.ask_all(&nodes, &request)?;
         if durable {
-            served.durable_epoch().store(manifest.epoch, Ordering::Relaxed);
+            let own = self.context.roster.own();
+            let have_it =
+                |node: &NodeIndex| *node == own || nodes.contains(node) || self.context.is_lost(*node);
+            served.set_durable(manifest.epoch, have_it);
         }
         Ok(Reply::Done)
     }
@@ -150,10 +150,8 @@ impl Agent {
         let holders: Vec<_> =
             manifest.segments.iter().filter_map(|run| served.node_at(&self.context, run.home)).collect();
         let own = self.context.roster.own();
-        let before = served.durable_epoch().load(Ordering::Relaxed);
-        let nodes = served.add_nodes(&holders);
-        // Holders that have not opened it were installed when they became such.
-        served.durable_epoch().store(before, Ordering::Relaxed);
+        // Those that have not opened it were installed when they became such.
+        let nodes = served.add_holders(&holders);
         let is_needed = |node: &NodeIndex| holders.contains(node) || !self.context.is_lost(*node);
         nodes.into_iter().filter(|node| *node != own && is_needed(node)).collect()
     }

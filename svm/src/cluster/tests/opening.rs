@@ -140,3 +140,60 @@ fn a_file_that_has_another_name_does_not_get_the_old_one_again() {
     assert_eq!(stores[0].lookup(&new).unwrap(), id);
     assert!(stores[0].lookup(&old).is_err());
 }
+
+/// Two nodes open a file that is to be new, while `hinder` keeps it from being opened; then again.
+fn opened_anew(hinder: impl Fn(&Process<'_>, &FileName, &OpenOptions, &Store) + Sync) {
+    let (_directory, stores) = job::stores(2);
+    let cache = CacheSettings { page: 64 << 10, capacity: 1 << 20 };
+    let name = FileName::new("/a/f").unwrap();
+    let options = OpenOptions::read_write().create(true).exclusive(true);
+    job::run(&stores, &cache, |process| {
+        hinder(process, &name, &options, &stores[1]);
+        process.meet();
+        if process.rank() == 0 {
+            assert!(stores.iter().all(|store| store.lookup(&name).is_err()), "nothing is left of it");
+        }
+        process.meet();
+        let file = process.open(&name, &options).unwrap();
+        process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_not_all_nodes_can_have_is_not_left_behind_by_who_makes_it() {
+    opened_anew(|process, name, options, store| {
+        let (objects, away) = (store.path().join(object::OBJECTS), store.path().join("away"));
+        if process.rank() == 1 {
+            // Not even root makes anything in what is no directory.
+            std::fs::rename(&objects, &away).unwrap();
+            std::fs::write(&objects, b"").unwrap();
+        }
+        process.meet();
+        process.open(name, options).unwrap_err();
+        process.meet();
+        if process.rank() == 1 {
+            std::fs::remove_file(&objects).unwrap();
+            std::fs::rename(&away, &objects).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_given_up_goes_if_opening_it_has_made_it() {
+    opened_anew(|process, name, options, _| {
+        if process.rank() == 0 {
+            let all = [NodeIndex(0), NodeIndex(1)];
+            let introduction = process.cluster.open(name, options, &all).unwrap();
+            process.cluster.give_up(&introduction).unwrap();
+            // One that was there before stays.
+            let (other, options) =
+                (FileName::new("/a/other").unwrap(), OpenOptions::read_write().create(true));
+            let file = alone(process, &other);
+            file.closed_by_all().unwrap();
+            drop(file);
+            let introduction = process.cluster.open(&other, &options, &all).unwrap();
+            process.cluster.give_up(&introduction).unwrap();
+            process.cluster.open(&other, &OpenOptions::read_write(), &all[..1]).unwrap();
+        }
+    });
+}

@@ -72,8 +72,9 @@ pub(crate) enum Request {
     Discard { name: Vec<u8>, file: FileId, is_open: bool, trace: Option<Removal> },
     /// Of a node that should have a file and has not: whether it was removed there, while others were out of reach.
     Missing { file: FileId },
-    /// Of the master: all who opened a file together have closed it.
-    Closed { file: FileId },
+    /// Of the master: all who opened a file together have closed it; or they give it up, since one of them could not
+    /// attach it: then it goes, if their opening it has made it.
+    Closed { file: FileId, is_given_up: bool },
     /// Nobody has a file open any more.
     Forget { file: FileId },
     /// A range of the file is locked as far as this node is the home of its segments; the asker's node has a place to
