@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 
 use crate::abi::{Abi, Comm, Datatype, Errhandler, Info, Win, amode};
+use crate::calls::Mpi;
 
 /// What `cookie` is in every file structure.
 pub const COOKIE: c_int = 2_487_376;
@@ -211,6 +212,11 @@ impl<A: Abi> RomioFile<A> {
     /// Whether the view is one of bytes, and shows all of them from its displacement on. `byte` is `MPI_BYTE`.
     pub(crate) fn shows_all_bytes(&self, byte: Datatype<A>) -> bool {
         self.etype.0 == byte.0 && self.filetype.0 == byte.0
+    }
+
+    /// Whether the view's file type has no data.
+    pub(crate) fn shows_nothing(&self, mpi: &Mpi<A>) -> bool {
+        self.filetype.0 != mpi.constants.byte.0 && mpi.type_size(self.filetype) == 0
     }
 
     /// The name, without its prefix.

@@ -117,7 +117,10 @@ pub(crate) unsafe fn contiguously<A: Abi>(
     access: &Access<A>,
 ) -> Result<u64, Failure> {
     // SAFETY: ROMIO's file is valid.
-    let Some((buffer, bytes)) = row_in_memory(mpi, unsafe { &*fd }, access)? else {
+    let file = unsafe { &*fd };
+    // MPICH takes a file type without data for one without gaps.
+    let row = row_in_memory(mpi, file, access)?.filter(|_| !file.shows_nothing(mpi));
+    let Some((buffer, bytes)) = row else {
         // SAFETY: the caller's promise.
         return unsafe { independently(mpi, fd, access) };
     };
@@ -290,7 +293,7 @@ impl Ready {
             .ok_or_else(|| Failure::new(ErrorClass::Argument, "the buffer is larger than memory can be"))?;
         let view = match access.unit {
             Unit::Etypes => View::of(mpi, fd)?,
-            Unit::Bytes => View::of_bytes(fd),
+            Unit::Bytes => View::of_bytes(mpi, fd),
         };
         let (pointer, offset) = (access.position.pointer, access.position.offset);
         let outside = || {
