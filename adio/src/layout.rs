@@ -197,7 +197,7 @@ impl<A: Abi> RomioFile<A> {
     }
 
     /// Whether it is accessed by its shared pointer only, and ROMIO itself tells where a view begins.
-    pub(crate) fn is_sequential(&self) -> bool {
+    pub fn is_sequential(&self) -> bool {
         self.orig_access_mode & amode::SEQUENTIAL != 0
     }
 
@@ -212,6 +212,11 @@ impl<A: Abi> RomioFile<A> {
     /// Whether the view is one of bytes, and shows all of them from its displacement on. `byte` is `MPI_BYTE`.
     pub(crate) fn shows_all_bytes(&self, byte: Datatype<A>) -> bool {
         self.etype.0 == byte.0 && self.filetype.0 == byte.0
+    }
+
+    /// Whether ROMIO has the file's shared pointer open.
+    pub(crate) fn has_shared_pointer(&self) -> bool {
+        !self.shared_fp_fd.is_null()
     }
 
     /// Whether the view's file type has no data.

@@ -84,6 +84,37 @@ pub unsafe fn byte_offset<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, offset:
     strided(mpi, unsafe { &*fd })?.place(offset).map(|(place, _)| place)
 }
 
+/// The error code of asking where the shared file pointer of `file` is, which makes the pointer's file where there is
+/// none yet, and what is told: also in sequential mode, where programs may not ask.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of the device's file `file`, of which nobody has references.
+pub unsafe fn shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> (c_int, i64) {
+    // SAFETY: the caller vouches for the file; this is the place of one integer.
+    let mode = unsafe { &raw mut (*fd).access_mode };
+    // SAFETY: as above.
+    unsafe {
+        let before = mode.read();
+        mode.write(before & !amode::SEQUENTIAL);
+        let told = mpi.shared_pointer(file);
+        mode.write(before);
+        told
+    }
+}
+
+/// The error code of opening the shared file pointer of `file`, if it is not open.
+///
+/// # Safety
+/// As [`shared`].
+pub unsafe fn open_shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> c_int {
+    // SAFETY: the caller vouches for the file.
+    if unsafe { (*fd).has_shared_pointer() } {
+        return SUCCESS;
+    }
+    // SAFETY: as above.
+    unsafe { shared(mpi, fd, file).0 }
+}
+
 /// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all
 /// ranks.
 ///

@@ -28,6 +28,7 @@ use crate::layout::{INDIVIDUAL, RomioFile};
 use crate::pairing;
 use crate::placing;
 use crate::pointer;
+use crate::shared_pointer;
 use crate::split::{self, Begun};
 use crate::standing_in;
 use crate::view::{Extent, View};
@@ -73,6 +74,7 @@ pub(crate) unsafe fn independently<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<u64, Failure> {
+    shared_pointer::demand()?;
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };
     // Neither the view nor the access has to be taken apart then.
@@ -116,6 +118,7 @@ pub(crate) unsafe fn contiguously<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<u64, Failure> {
+    shared_pointer::demand()?;
     // SAFETY: ROMIO's file is valid.
     let file = unsafe { &*fd };
     // MPICH takes a file type without data for one without gaps.
@@ -226,6 +229,7 @@ unsafe fn started<A: Abi>(
     const SHORT: u64 = 1 << 20;
     /// The same where it may go over a wire.
     const SHORT_ELSEWHERE: u64 = 64 << 10;
+    shared_pointer::demand()?;
     let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let file = unsafe { &mut *fd };

@@ -27,7 +27,7 @@ pub unsafe fn file_seek<A: Plug>(
         }
         // SAFETY: the caller vouches for the file.
         let (offset, whence) = unsafe { from_beginning(mpi, file, offset, whence) };
-        heard(mpi, || stock(mpi, offset, whence))
+        heard(mpi, file, || stock(mpi, offset, whence))
     })
 }
 

@@ -1,4 +1,5 @@
-//! Writes of one rank, those that do not block, and syncs, where MPI makes something else of what ROMIO was told.
+//! Writes of one rank, those that do not block, and syncs, where MPI makes something else of what ROMIO was told, or
+//! ROMIO of a shared pointer that it could not get at.
 
 use std::ffi::c_int;
 
@@ -9,9 +10,9 @@ use svmio_adio::{Mpi, heard};
 use crate::entry::with_stock;
 
 /// A function of the file `file`, which `stock` carries out.
-pub fn file_write<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+pub fn file_write<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = heard(mpi, || stock(mpi));
+        let code = heard(mpi, file, || stock(mpi));
         svmio_adio::settle();
         code
     })
@@ -41,14 +42,14 @@ macro_rules! export_write {
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_write_at, PMPI_File_write_at, file_write:
                 (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
-            MPI_File_write_shared, PMPI_File_write_shared, file_write:
+            MPI_File_write_shared, PMPI_File_write_shared, file_write_shared:
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_iwrite, PMPI_File_iwrite, file_write:
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
             MPI_File_iwrite_at, PMPI_File_iwrite_at, file_write:
                 (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>,
                  request: *mut Request<$abi>);
-            MPI_File_iwrite_shared, PMPI_File_iwrite_shared, file_write:
+            MPI_File_iwrite_shared, PMPI_File_iwrite_shared, file_iwrite_shared:
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
             MPI_File_sync, PMPI_File_sync, file_write: ();
         }
@@ -60,14 +61,14 @@ macro_rules! export_write {
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_write_at_c, PMPI_File_write_at_c, file_write:
                 (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
-            MPI_File_write_shared_c, PMPI_File_write_shared_c, file_write:
+            MPI_File_write_shared_c, PMPI_File_write_shared_c, file_write_shared:
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_iwrite_c, PMPI_File_iwrite_c, file_write:
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
             MPI_File_iwrite_at_c, PMPI_File_iwrite_at_c, file_write:
                 (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>,
                  request: *mut Request<$abi>);
-            MPI_File_iwrite_shared_c, PMPI_File_iwrite_shared_c, file_write:
+            MPI_File_iwrite_shared_c, PMPI_File_iwrite_shared_c, file_iwrite_shared:
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
         }
     };
