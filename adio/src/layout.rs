@@ -181,6 +181,11 @@ impl<A: Abi> RomioFile<A> {
         self.etype_size.saturating_mul(etypes).saturating_add(self.disp)
     }
 
+    /// The byte at which the `etypes`-th etype of a contiguous view begins, if there can be one.
+    pub(crate) fn checked_byte_offset(&self, etypes: i64) -> Option<i64> {
+        self.etype_size.checked_mul(etypes)?.checked_add(self.disp)
+    }
+
     /// The bytes of the view's etype.
     pub fn etype_size(&self) -> u64 {
         u64::try_from(self.etype_size).unwrap_or(1)

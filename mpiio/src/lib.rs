@@ -9,7 +9,7 @@
 //! * `close`: files that are opened again and again are [kept](svmio_adio::reopening), and a close that fails is told.
 //! * `preallocate`, `set_size`, `set_atomicity`: the ranks agree, without ROMIO's own exchanges.
 //! * `set_view`, `seek`, `get_position`, `get_byte_offset`: views with gaps are set, and pointers in them told, without
-//!   ROMIO's own lists of their pieces; what MPI forbids about a view is found out before.
+//!   ROMIO's own lists of their pieces; what MPI forbids about a view or a pointer is found out before.
 //! * `seek_shared`, `read_ordered`, `write_ordered` and the beginnings of split ones: all ranks hear before of what
 //!   only one of ROMIO's would find out.
 //! * `read_all`, `write_all`, `read_at_all`, `write_at_all`: it is looked whether the MPI refuses a rank's part before

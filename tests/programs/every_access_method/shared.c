@@ -279,7 +279,11 @@ void test_sequential(const char *name) {
     MPI_Status status;
     int buffer = rank;
     HOLDS(MPI_File_write_at(file, 0, &buffer, 1, MPI_INT, &status) != MPI_SUCCESS);
-    HOLDS(MPI_File_seek(file, 0, MPI_SEEK_SET) != MPI_SUCCESS);
+    MPI_Offset told = 7;
+    MPI_FAILS(MPI_File_seek(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION);
+    MPI_FAILS(MPI_File_get_position(file, &told), MPI_ERR_UNSUPPORTED_OPERATION);
+    MPI_FAILS(MPI_File_get_byte_offset(file, 0, &told), MPI_ERR_UNSUPPORTED_OPERATION);
+    EQUAL(told, 7);
     MPI_OK(MPI_File_write_ordered(file, &buffer, 1, MPI_INT, &status));
     MPI_OK(MPI_File_write_shared(file, &buffer, 1, MPI_INT, &status));
     MPI_OK(MPI_File_close(&file));
