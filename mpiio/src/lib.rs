@@ -67,4 +67,4 @@ pub use shared::{file_iread_shared, file_iwrite_shared, file_read_shared, file_w
 pub use size::file_set_size;
 pub use view::file_set_view;
 pub use warming::warm_up;
-pub use writing::{file_write, file_write_by_all};
+pub use writing::{file_iwrite, file_write, file_write_by_all};

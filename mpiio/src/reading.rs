@@ -12,6 +12,7 @@ use svmio_adio::plug::{Plug, take_unread};
 use svmio_adio::{Mpi, heard};
 
 use crate::entry::with_stock;
+use crate::writing::in_own_atomic_mode;
 
 /// A read of one rank that blocks, or any collective one that does not, which `stock` carries out.
 ///
@@ -32,10 +33,9 @@ pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c
 pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
         let converts = A::host().get().is_some_and(|host| host.generation().converts_nonblocking());
-        let code = told_of(mpi, file, A::WRAPS_CODES && converts, || match A::opened(file) {
-            // SAFETY: an open file of the device's is ROMIO's structure.
-            Some(fd) => unsafe { svmio_adio::in_own_atomic_mode(fd, || stock(mpi)) },
-            None => stock(mpi),
+        let code = told_of(mpi, file, A::WRAPS_CODES && converts, || {
+            // SAFETY: the caller vouches for the file.
+            unsafe { in_own_atomic_mode::<A>(file, || stock(mpi)) }
         });
         svmio_adio::settle();
         code

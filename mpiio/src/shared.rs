@@ -9,7 +9,7 @@ use svmio_adio::{Mpi, pointer};
 
 use crate::entry::with_stock;
 use crate::reading::{file_iread, file_read};
-use crate::writing::file_write;
+use crate::writing::{file_iwrite, file_write};
 
 /// Runs `access` where the shared pointer of `file` is open, or can be opened. Otherwise the error handler has been
 /// called on return.
@@ -45,7 +45,7 @@ pub unsafe fn file_write_shared<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<
 /// `file` is an open file.
 pub unsafe fn file_iwrite_shared<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     // SAFETY: the caller vouches for the file.
-    unsafe { with_pointer::<A>(file, || file_write(file, stock)) }
+    unsafe { with_pointer::<A>(file, || file_iwrite(file, stock)) }
 }
 
 /// A read by the shared pointer, which `stock` carries out.
