@@ -32,13 +32,14 @@ pub(crate) unsafe fn read<A: Abi>(
 ) -> Result<u64, Failure> {
     let handle = handle::of(fd)?;
     let offset = offset(fd, position)?;
-    if handle.role == Role::SharedPointer {
-        shared_pointer::before_read(handle)?;
-    }
-    let read = locked(handle, offset.0..offset.0.saturating_add(length), LockMode::Shared, || {
+    let read = || {
         // SAFETY: the caller vouches for `to`.
         Ok(unsafe { handle.file.read_into(offset, to.cast(), length as usize) }? as u64)
-    });
+    };
+    let read = match handle.role {
+        Role::SharedPointer => shared_pointer::before_read(handle).and_then(|()| read()),
+        Role::Data => locked(handle, offset.0..offset.0.saturating_add(length), LockMode::Shared, read),
+    };
     let read = read.map_err(|failure| handle.located(failure))?;
     advance(fd, position, read);
     Ok(read)
@@ -70,7 +71,8 @@ pub(crate) unsafe fn write<A: Abi>(
     Ok(written)
 }
 
-/// Runs an access to `range`, in atomic mode while holding a lock on it, so that others see it as they are to.
+/// Runs an access to `range` of the data, in atomic mode while holding a lock on it, so that others see it as they are
+/// to.
 fn locked(
     handle: &Handle,
     range: Range<u64>,
@@ -78,7 +80,6 @@ fn locked(
     access: impl FnOnce() -> Result<u64, Failure>,
 ) -> Result<u64, Failure> {
     match mode {
-        _ if handle.role == Role::SharedPointer => access(),
         mode if handle.is_atomic() => handle.locked(range, mode, access),
         LockMode::Shared => handle.reading(range, access),
         LockMode::Exclusive => handle.writing(range, access),

@@ -1,8 +1,8 @@
 //! Converting to and from `external32` what ROMIO leaves as it is.
 //!
 //! ROMIO up to 4.0 converts nothing that one rank reads or writes without blocking, and none of them what is read in
-//! order. Who else accesses the same bytes gets them converted, and so do these here. Where such an access is told as
-//! one that blocks (in atomic mode, of bytes in a row), nothing tells it from those that ROMIO converts.
+//! order. Who else accesses the same bytes gets them converted, and so do these here. (In atomic mode ROMIO would have
+//! those of bytes in a row block, and nothing tell them from those that it converts: see [`crate::own_atomic_mode`].)
 //!
 //! ```text
 //!   buffer ── in the order of the datatype ──► bytes ── each element turned round ──► external32

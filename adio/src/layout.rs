@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 
 use crate::abi::{Abi, Comm, Datatype, Errhandler, Info, Win, amode};
+use crate::calls::Mpi;
 
 /// What `cookie` is in every file structure.
 pub const COOKIE: c_int = 2_487_376;
@@ -180,6 +181,11 @@ impl<A: Abi> RomioFile<A> {
         self.etype_size.saturating_mul(etypes).saturating_add(self.disp)
     }
 
+    /// The byte at which the `etypes`-th etype of a contiguous view begins, if there can be one.
+    pub(crate) fn checked_byte_offset(&self, etypes: i64) -> Option<i64> {
+        self.etype_size.checked_mul(etypes)?.checked_add(self.disp)
+    }
+
     /// The bytes of the view's etype.
     pub fn etype_size(&self) -> u64 {
         u64::try_from(self.etype_size).unwrap_or(1)
@@ -196,7 +202,7 @@ impl<A: Abi> RomioFile<A> {
     }
 
     /// Whether it is accessed by its shared pointer only, and ROMIO itself tells where a view begins.
-    pub(crate) fn is_sequential(&self) -> bool {
+    pub fn is_sequential(&self) -> bool {
         self.orig_access_mode & amode::SEQUENTIAL != 0
     }
 
@@ -211,6 +217,16 @@ impl<A: Abi> RomioFile<A> {
     /// Whether the view is one of bytes, and shows all of them from its displacement on. `byte` is `MPI_BYTE`.
     pub(crate) fn shows_all_bytes(&self, byte: Datatype<A>) -> bool {
         self.etype.0 == byte.0 && self.filetype.0 == byte.0
+    }
+
+    /// Whether ROMIO has the file's shared pointer open.
+    pub(crate) fn has_shared_pointer(&self) -> bool {
+        !self.shared_fp_fd.is_null()
+    }
+
+    /// Whether the view's file type has no data.
+    pub(crate) fn shows_nothing(&self, mpi: &Mpi<A>) -> bool {
+        self.filetype.0 != mpi.constants.byte.0 && mpi.type_size(self.filetype) == 0
     }
 
     /// The name, without its prefix.

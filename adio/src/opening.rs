@@ -24,6 +24,7 @@ use crate::layout::RomioFile;
 use crate::outcome::Outcome;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
+use crate::shared_pointer;
 use crate::venue::{self, Venue};
 use crate::visibility::Visibility;
 
@@ -34,12 +35,26 @@ pub(crate) fn open_collectively<A: Abi>(
     access_mode: c_int,
 ) -> Result<(), Failure> {
     let data_file = data_file_of_pointer(mpi, fd, access_mode);
+    let opened = open_with_team(mpi, fd, access_mode, data_file.as_deref());
+    if data_file.is_some() {
+        return opened.inspect_err(shared_pointer::note_missed);
+    }
+    opened
+}
+
+/// The same of a file of data, or of the shared pointer of the file `data_file`.
+fn open_with_team<A: Abi>(
+    mpi: &'static Mpi<A>,
+    fd: &mut RomioFile<A>,
+    access_mode: c_int,
+    data_file: Option<&OsStr>,
+) -> Result<(), Failure> {
     let role = if data_file.is_some() { Role::SharedPointer } else { Role::Data };
     let team = circle::team(mpi, fd.comm).for_file(fd.name().to_string_lossy());
     if team.member() == 0 {
         environment::tell(&[Concern::Files]);
     }
-    let venue = match data_file.as_deref().and_then(venue::of_open) {
+    let venue = match data_file.and_then(venue::of_open) {
         Some(venue) => venue.for_one(),
         None => Venue::of(&team)?,
     };

@@ -1,13 +1,13 @@
 //! Where a program is in a view, and where that is in the file.
 //!
 //! ROMIO computes this by its own flattened lists, which are wrong for some datatypes (of its 4.0 and before: types
-//! with parts of no bytes, dealt-out arrays, tiles that begin before the ones before them end). Views without gaps are
-//! left to it.
+//! with parts of no bytes, dealt-out arrays, tiles that begin before the ones before them end), and in numbers that may
+//! overflow. What it refuses it calls a success in some functions. So it is not asked.
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use crate::abi::{Abi, MpiFile, SEEK_CUR, SEEK_END, SUCCESS, amode};
+use crate::abi::{Abi, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS, amode};
 use crate::calls::Mpi;
 use crate::failure::{self, ErrorClass, Failure};
 use crate::handle;
@@ -17,17 +17,25 @@ use crate::view::View;
 /// Sets the individual file pointer to `offset` etypes from the view's beginning; returns where that is in the file,
 /// bytes.
 pub(crate) fn seek<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, offset: i64) -> Result<i64, Failure> {
-    let Some(view) = strided(mpi, fd) else {
-        fd.fp_ind = fd.byte_offset(offset);
-        fd.fp_sys_posn = -1;
-        return Ok(fd.fp_ind);
+    let (place, position) = place(mpi, fd, offset)?;
+    match position {
+        Some(position) => note(fd, place, position),
+        None => (fd.fp_ind, fd.fp_sys_posn) = (place, -1),
+    }
+    Ok(place)
+}
+
+/// Where `offset` etypes from the view's beginning is in the file, bytes; and, in a view with gaps, which byte of the
+/// view's data that is.
+fn place<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, offset: i64) -> Result<(i64, Option<i64>), Failure> {
+    let found = match strided(mpi, fd) {
+        Some(view) => view.place(offset).map(|(place, position)| (place, Some(position))),
+        None => fd.checked_byte_offset(offset).filter(|_| offset >= 0).map(|place| (place, None)),
     };
-    let (place, position) = view.place(offset).ok_or_else(|| {
+    found.ok_or_else(|| {
         let name = fd.name().to_string_lossy();
         Failure::new(ErrorClass::Argument, format!("svm:{name}: etype {offset} lies outside of the view"))
-    })?;
-    note(fd, place, position);
-    Ok(place)
+    })
 }
 
 /// Sets the individual file pointer to where byte `position` of the view's data is: where tiles of the view begin
@@ -40,48 +48,114 @@ pub(crate) fn note<A: Abi>(fd: &mut RomioFile<A>, place: i64, position: i64) {
     fd.fp_sys_posn = -1;
 }
 
-/// How many etypes are before the individual file pointer. `None` where ROMIO knows it as well, or has to say that it
-/// cannot be asked for.
+/// How many etypes are before the individual file pointer.
+///
+/// # Errors
+/// `MPI_ERR_UNSUPPORTED_OPERATION` in sequential mode.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's.
-pub unsafe fn position<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<i64> {
-    // SAFETY: the caller vouches for the file.
-    strided(mpi, unsafe { &*fd }).map(|view| view.etypes_before_pointer())
-}
-
-/// Learns how long the file is, where that is to be seen at once.
-///
-/// # Errors
-/// That it cannot be asked for.
-///
-/// # Safety
-/// As [`position`].
-pub unsafe fn learn_end<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
-    // SAFETY: the caller vouches for the file.
-    handle::of(unsafe { &*fd })?.size_to_see().map(drop)
-}
-
-/// How many etypes are before the end of the file: none where the view begins beyond it, which ROMIO does not take into
-/// account. `None` as with [`position`].
-///
-/// # Safety
-/// As [`position`].
-pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<i64> {
+pub unsafe fn position<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<i64, Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
-    let size = handle::of(fd).ok()?.file.size();
-    let is_beyond = || may_be_asked_for(fd) && fd.byte_offset(0) > i64::try_from(size).unwrap_or(i64::MAX);
-    strided(mpi, fd).map(|view| view.etypes_before(size)).or_else(|| is_beyond().then_some(0))
+    may_be_asked_for(fd)?;
+    let without_gaps = || (fd.fp_ind - fd.byte_offset(0)) / unit(fd);
+    Ok(strided(mpi, fd).map_or_else(without_gaps, |view| view.etypes_before_pointer()))
 }
 
-/// Where `offset` etypes from the view's beginning is in the file, bytes. `None` as with [`position`].
+/// Where the individual file pointer goes, etypes from the view's beginning.
+///
+/// # Errors
+/// As [`position`]; `MPI_ERR_ARG` where that is outside of the view, or `whence` is none of MPI's; that the end of the
+/// file cannot be asked for.
 ///
 /// # Safety
 /// As [`position`].
-pub unsafe fn byte_offset<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, offset: i64) -> Option<i64> {
+pub unsafe fn target<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *const RomioFile<A>,
+    offset: i64,
+    whence: c_int,
+) -> Result<i64, Failure> {
     // SAFETY: the caller vouches for the file.
-    strided(mpi, unsafe { &*fd })?.place(offset).map(|(place, _)| place)
+    let before = unsafe { position(mpi, fd) }?;
+    // SAFETY: as above.
+    let fd = unsafe { &*fd };
+    let refused = |what: String| {
+        Failure::new(ErrorClass::Argument, format!("svm:{}: {what}", fd.name().to_string_lossy()))
+    };
+    let base = match whence {
+        SEEK_SET => 0,
+        SEEK_CUR => before,
+        SEEK_END => {
+            handle::of(fd)?.size_to_see()?;
+            end(mpi, fd)?
+        }
+        _ => return Err(refused(format!("a file pointer is not moved by the way {whence}"))),
+    };
+    let target = base.checked_add(offset).ok_or_else(|| {
+        refused(format!("{offset} etypes from etype {base} are further than a file pointer goes"))
+    })?;
+    place(mpi, fd, target).map(|_| target)
+}
+
+/// How many etypes are before the end of the file: none where the view begins beyond it.
+fn end<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>) -> Result<i64, Failure> {
+    let size = handle::of(fd)?.file.size();
+    let without_gaps = || {
+        let bytes = i64::try_from(size).unwrap_or(i64::MAX).saturating_sub(fd.byte_offset(0)).max(0);
+        bytes / unit(fd) + i64::from(bytes % unit(fd) > 0)
+    };
+    Ok(strided(mpi, fd).map_or_else(without_gaps, |view| view.etypes_before(size)))
+}
+
+/// Where `offset` etypes from the view's beginning is in the file, bytes.
+///
+/// # Errors
+/// As [`position`]; `MPI_ERR_ARG` where that is outside of the view.
+///
+/// # Safety
+/// As [`position`].
+pub unsafe fn byte_offset<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *const RomioFile<A>,
+    offset: i64,
+) -> Result<i64, Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    may_be_asked_for(fd)?;
+    place(mpi, fd, offset).map(|(place, _)| place)
+}
+
+/// The error code of asking where the shared file pointer of `file` is, which makes the pointer's file where there is
+/// none yet, and what is told: also in sequential mode, where programs may not ask.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of the device's file `file`, of which nobody has references.
+pub unsafe fn shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> (c_int, i64) {
+    // SAFETY: the caller vouches for the file; this is the place of one integer.
+    let mode = unsafe { &raw mut (*fd).access_mode };
+    // SAFETY: as above.
+    unsafe {
+        let before = mode.read();
+        mode.write(before & !amode::SEQUENTIAL);
+        let told = mpi.shared_pointer(file);
+        mode.write(before);
+        told
+    }
+}
+
+/// The error code of opening the shared file pointer of `file`, if it is not open.
+///
+/// # Safety
+/// As [`shared`].
+pub unsafe fn open_shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> c_int {
+    // SAFETY: the caller vouches for the file.
+    if unsafe { (*fd).has_shared_pointer() } {
+        return SUCCESS;
+    }
+    // SAFETY: as above.
+    unsafe { shared(mpi, fd, file).0 }
 }
 
 /// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all
@@ -123,7 +197,7 @@ pub unsafe fn shared_target<A: Abi>(
                 }
             },
             // SAFETY: as above.
-            SEEK_END => unsafe { end(mpi, fd) }.map_or_else(|| end_without_gaps(unsafe { &*fd }), Ok)?,
+            SEEK_END => end(mpi, unsafe { &*fd })?,
             _ => 0,
         };
         base.checked_add(offset).filter(|target| *target >= 0).ok_or_else(|| {
@@ -138,23 +212,25 @@ pub unsafe fn shared_target<A: Abi>(
         .map_err(|_| Failure::new(ErrorClass::Other, "rank 0 told no offset"))
 }
 
-/// The same as [`end`] in a view without gaps.
-fn end_without_gaps<A: Abi>(fd: &RomioFile<A>) -> Result<i64, Failure> {
-    let size = i64::try_from(handle::of(fd)?.file.size()).unwrap_or(i64::MAX);
-    let unit = (fd.byte_offset(1) - fd.byte_offset(0)).max(1);
-    let bytes = size.saturating_sub(fd.byte_offset(0)).max(0);
-    Ok(bytes / unit + i64::from(bytes % unit > 0))
-}
-
-/// The view, if it has gaps, and pointers may be asked for.
+/// The view, if it has gaps. In sequential mode nobody asks for a pointer in it.
 fn strided<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>) -> Option<View> {
-    if fd.filetype.0 == mpi.constants.byte.0 || !may_be_asked_for(fd) {
+    if fd.filetype.0 == mpi.constants.byte.0 || fd.is_sequential() {
         return None;
     }
     View::of(mpi, fd).ok().filter(|view| !view.is_contiguous())
 }
 
+/// Bytes of an etype.
+fn unit<A: Abi>(fd: &RomioFile<A>) -> i64 {
+    i64::try_from(fd.etype_size()).unwrap_or(i64::MAX).max(1)
+}
+
 /// Whether the individual file pointer may be asked for, and set.
-fn may_be_asked_for<A: Abi>(fd: &RomioFile<A>) -> bool {
-    fd.orig_access_mode & amode::SEQUENTIAL == 0
+fn may_be_asked_for<A: Abi>(fd: &RomioFile<A>) -> Result<(), Failure> {
+    if !fd.is_sequential() {
+        return Ok(());
+    }
+    let name = fd.name().to_string_lossy();
+    let message = format!("svm:{name}: in sequential mode there is no file pointer of one rank's own");
+    Err(Failure::new(ErrorClass::Unsupported, message))
 }

@@ -5,8 +5,13 @@
 //! back. Where no write follows (the pointer is only asked for, or increased by nothing) the lock is given
 //! back by the thread's next call into the device, or when its MPI call returns: [`settle`]. Where all ranks ask for it
 //! and then wait for each other, none keeps the lock: [`asking`].
+//!
+//! ROMIO does not look what became of locking. Where it cannot have the pointer it keeps other ranks waiting, or the
+//! MPI ends the job, or it goes on as if the pointer were 0, depending on the call. So it does not hear of that: within
+//! a call of MPI's that has [missed](missed_in) a pointer this is left alone, and the access to the data fails.
 
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use svmio_svm::{FileId, FileOffset, LockMode, RangeLock};
@@ -24,6 +29,42 @@ static PENDING_LOCKS: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     static PENDING: Noted<(FileId, RangeLock)> = const { Noted::nothing() };
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
+    /// Why this thread has not got at a shared pointer in the stock function that it is in, if it is in one.
+    static MISSED: Noted<Option<Failure>> = const { Noted::nothing() };
+}
+
+/// Runs a stock function. Returns its code, and why it could not do with the shared pointer what it had to.
+pub(crate) fn missed_in(stock: impl FnOnce() -> c_int) -> (c_int, Option<Failure>) {
+    // Within an error handler, that is another function's.
+    let outer = MISSED.with(|missed| missed.replace(Some(None)));
+    let code = stock();
+    (code, MISSED.with(|missed| missed.replace(outer)).flatten())
+}
+
+/// Notes why the stock function which this thread is in cannot do with a shared pointer what it has to. The first
+/// reason counts.
+pub(crate) fn note_missed(failure: &Failure) {
+    MISSED.with(|missed| {
+        let noted = missed.take().map(|reason| reason.or_else(|| Some(failure.clone())));
+        missed.replace(noted)
+    });
+}
+
+/// What ROMIO is told of an access to a shared pointer: nothing where it has failed in a stock function whose caller
+/// will hear of it.
+pub(crate) fn withheld<T: Default>(outcome: Result<T, Failure>) -> Result<T, Failure> {
+    outcome.or_else(|failure| {
+        note_missed(&failure);
+        if demand().is_ok() { Err(failure) } else { Ok(T::default()) }
+    })
+}
+
+/// Before an access of any kind.
+///
+/// # Errors
+/// What the stock function that it belongs to has missed a shared pointer for.
+pub(crate) fn demand() -> Result<(), Failure> {
+    MISSED.with(Noted::get).flatten().map_or(Ok(()), Err)
 }
 
 /// Says that this process's ROMIO has no `SetLock`.
@@ -83,4 +124,48 @@ fn take_pending() -> Option<(FileId, RangeLock)> {
     PENDING.with(Noted::take).inspect(|_| {
         PENDING_LOCKS.fetch_sub(1, Ordering::Relaxed);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::ErrorClass;
+
+    fn failure(text: &str) -> Failure {
+        Failure::new(ErrorClass::Io, text)
+    }
+
+    #[test]
+    fn nothing_is_accessed_in_a_call_that_has_missed_the_pointer() {
+        let (code, missed) = missed_in(|| {
+            assert_eq!(demand(), Ok(()));
+            note_missed(&failure("no lock"));
+            note_missed(&failure("what comes of that"));
+            assert_eq!(demand(), Err(failure("no lock")));
+            7
+        });
+        assert_eq!((code, missed), (7, Some(failure("no lock"))));
+        assert_eq!(demand(), Ok(()), "the next call is another one");
+        assert_eq!(missed_in(|| 0), (0, None));
+    }
+
+    #[test]
+    fn a_call_within_an_error_handler_is_one_of_its_own() {
+        let (_, missed) = missed_in(|| {
+            note_missed(&failure("outer"));
+            assert_eq!(missed_in(|| demand().map_or(1, |()| 0)), (0, None));
+            assert_eq!(demand(), Err(failure("outer")));
+            0
+        });
+        assert_eq!(missed, Some(failure("outer")));
+    }
+
+    #[test]
+    fn outside_of_a_call_nothing_is_noted_or_withheld() {
+        note_missed(&failure("nobody is told"));
+        assert_eq!(demand(), Ok(()));
+        assert_eq!(withheld::<u64>(Err(failure("told"))), Err(failure("told")));
+        let (_, missed) = missed_in(|| withheld::<u64>(Err(failure("told later"))).map_or(1, |_| 0));
+        assert_eq!(missed, Some(failure("told later")));
+    }
 }

@@ -28,6 +28,7 @@ use crate::layout::{INDIVIDUAL, RomioFile};
 use crate::pairing;
 use crate::placing;
 use crate::pointer;
+use crate::shared_pointer;
 use crate::split::{self, Begun};
 use crate::standing_in;
 use crate::view::{Extent, View};
@@ -73,6 +74,7 @@ pub(crate) unsafe fn independently<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<u64, Failure> {
+    shared_pointer::demand()?;
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };
     // Neither the view nor the access has to be taken apart then.
@@ -116,8 +118,12 @@ pub(crate) unsafe fn contiguously<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<u64, Failure> {
+    shared_pointer::demand()?;
     // SAFETY: ROMIO's file is valid.
-    let Some((buffer, bytes)) = row_in_memory(mpi, unsafe { &*fd }, access)? else {
+    let file = unsafe { &*fd };
+    // MPICH takes a file type without data for one without gaps.
+    let row = row_in_memory(mpi, file, access)?.filter(|_| !file.shows_nothing(mpi));
+    let Some((buffer, bytes)) = row else {
         // SAFETY: the caller's promise.
         return unsafe { independently(mpi, fd, access) };
     };
@@ -223,6 +229,7 @@ unsafe fn started<A: Abi>(
     const SHORT: u64 = 1 << 20;
     /// The same where it may go over a wire.
     const SHORT_ELSEWHERE: u64 = 64 << 10;
+    shared_pointer::demand()?;
     let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let file = unsafe { &mut *fd };
@@ -290,7 +297,7 @@ impl Ready {
             .ok_or_else(|| Failure::new(ErrorClass::Argument, "the buffer is larger than memory can be"))?;
         let view = match access.unit {
             Unit::Etypes => View::of(mpi, fd)?,
-            Unit::Bytes => View::of_bytes(fd),
+            Unit::Bytes => View::of_bytes(mpi, fd),
         };
         let (pointer, offset) = (access.position.pointer, access.position.offset);
         let outside = || {

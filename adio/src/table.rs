@@ -3,6 +3,7 @@
 mod transfers;
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_short, c_void};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
 use svmio_svm::LockMode;
@@ -11,7 +12,7 @@ use crate::abi::{Info, Request, SUCCESS};
 use crate::calls::Mpi;
 use crate::closing;
 use crate::failure::{ErrorClass, Failure};
-use crate::handle;
+use crate::handle::{self, Handle, Role};
 use crate::hints;
 use crate::host::{Count, CountType, HasHost, Host};
 use crate::layout::{self, Fcntl, FunctionTable, RomioFile, SLOTS, feature, slot};
@@ -294,25 +295,70 @@ unsafe extern "C" fn set_lock<A: HasHost>(
     let outcome = ran::<A>(|_, _| {
         // SAFETY: ROMIO's contract.
         let handle = handle::of(unsafe { &*fd })?;
-        if handle.role == handle::Role::Data && handle.is_atomic() {
+        if handle.role == Role::Data && handle.is_atomic() {
             // ROMIO locks what it reads, too, as if it wrote there. In atomic mode each access locks for itself, and
             // knows better: readers share, and nothing that is only read gets a home.
             return Ok(());
         }
         let start = u64::try_from(offset).unwrap_or(0);
         let range = start..start.saturating_add(u64::try_from(length).unwrap_or(0));
-        const READ: c_short = libc::F_RDLCK as c_short;
-        const UNLOCK: c_short = libc::F_UNLCK as c_short;
-        let mode = match kind as c_short {
-            UNLOCK => {
-                return handle.unlock(&range).inspect_err(|failure| tracing::error!("{failure}"));
-            }
-            READ => LockMode::Shared,
-            _ => LockMode::Exclusive,
-        };
-        // ROMIO does not look at the outcome; the access that follows locks for itself, and fails where
-        // this did.
-        handle.lock(range, mode).inspect_err(|failure| tracing::error!("{failure}"))
+        locked_as_asked(handle, kind as c_short, range)
     });
     outcome.map_or_else(|failure| A::error_class(failure.class), |()| SUCCESS)
+}
+
+/// Locks `range`, or unlocks it, as a `kind` of `fcntl`'s says. ROMIO does not look at the outcome: what follows has to
+/// fail for it. An access to data locks for itself; the shared pointer is missed for the whole call.
+fn locked_as_asked(handle: &Handle, kind: c_short, range: Range<u64>) -> Result<(), Failure> {
+    const READ: c_short = libc::F_RDLCK as c_short;
+    const UNLOCK: c_short = libc::F_UNLCK as c_short;
+    let outcome = match kind {
+        UNLOCK => handle.unlock(&range),
+        READ => handle.lock(range, LockMode::Shared),
+        _ => handle.lock(range, LockMode::Exclusive),
+    };
+    outcome.map_err(|failure| handle.located(failure)).inspect_err(|failure| {
+        tracing::error!("{failure}");
+        if handle.role == Role::SharedPointer {
+            shared_pointer::note_missed(failure);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use svmio_svm::team::Team;
+    use svmio_svm::{FileName, OpenOptions, Store};
+
+    use super::*;
+    use crate::placement::Rule;
+    use crate::venue::Venue;
+
+    #[test]
+    #[expect(clippy::reversed_empty_ranges, reason = "it cannot be locked")]
+    fn a_shared_pointer_that_cannot_be_locked_is_missed_for_the_call() {
+        let directory = tempfile::tempdir().expect("directories can be made");
+        let store = Store::open(directory.path()).expect("a new store opens");
+        let name = FileName::new("/.f.shfp.1").expect("it is a name");
+        let opened = |role| {
+            let file = store.open_file(&name, &OpenOptions::read_write().create(true)).expect("it opens");
+            let (team, venue) = (Arc::new(Team::alone()), Venue::OneNode(store.clone()));
+            Handle::new(file, role, team, venue, Rule::FirstTouch)
+        };
+        for (role, is_missed) in [(Role::SharedPointer, true), (Role::Data, false)] {
+            let handle = opened(role);
+            let (_, missed) = shared_pointer::missed_in(|| {
+                let lock = |range| locked_as_asked(&handle, libc::F_WRLCK as c_short, range);
+                lock(0..8).expect("it can be locked");
+                locked_as_asked(&handle, libc::F_UNLCK as c_short, 0..8).expect("it is locked");
+                shared_pointer::demand().expect("it is not missed yet");
+                lock(8..0).expect_err("nothing lies there");
+                assert_eq!(shared_pointer::demand().is_err(), is_missed, "{role:?}");
+                SUCCESS
+            });
+            assert_eq!(missed.is_some(), is_missed, "{role:?}");
+        }
+    }
 }

@@ -8,11 +8,12 @@
 
 use std::ffi::c_int;
 
-use crate::abi::Abi;
+use crate::abi::{Abi, MpiFile, SUCCESS};
 use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::host::{CountType, HasHost};
 use crate::noted::Noted;
+use crate::shared_pointer;
 
 thread_local! {
     /// What ROMIO was told since this thread called a stock function, where MPI makes something else of it.
@@ -31,11 +32,16 @@ pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
     mpi.code_of_own_kind(failure)
 }
 
-/// Runs a stock function of a file. Returns its code, or that of what ROMIO was told in it where MPI has made something
-/// else of that.
-pub fn heard<A: Abi>(mpi: &Mpi<A>, stock: impl FnOnce() -> c_int) -> c_int {
+/// Runs a stock function of the file `file`. Returns its code, or that of what ROMIO was told in it where MPI has made
+/// something else of that, or ROMIO itself has: of a shared pointer that it could not get at.
+pub fn heard<A: Abi>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() -> c_int) -> c_int {
     // Within an error handler, that is another function's.
     let outer = FAILED.with(Noted::take);
-    let code = stock();
-    FAILED.with(|failed| failed.replace(outer)).map_or(code, |failure| failure.to_code(mpi))
+    let (code, missed) = shared_pointer::missed_in(stock);
+    let told = FAILED.with(|failed| failed.replace(outer));
+    match missed {
+        // ROMIO takes it for a success: it has called no error handler.
+        Some(missed) if code == SUCCESS && told.is_none() => mpi.report_on(file, missed.to_code(mpi)),
+        missed => missed.or(told).map_or(code, |failure| failure.to_code(mpi)),
+    }
 }

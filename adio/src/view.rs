@@ -49,9 +49,10 @@ impl View {
         Ok(View { shape, filetype, extent, displacement, etype, individual_pointer: fd.fp_ind, position })
     }
 
-    /// All bytes of the file, one by one.
-    pub(crate) fn of_bytes<A: Abi>(fd: &RomioFile<A>) -> View {
-        let (shape, filetype) = (Shape::run(i64::MAX), Arc::new(Shape::run(1)));
+    /// All bytes of the file, one by one; none where the file type has no data.
+    pub(crate) fn of_bytes<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>) -> View {
+        let bytes = if fd.shows_nothing(mpi) { 0 } else { i64::MAX };
+        let (shape, filetype) = (Shape::run(bytes), Arc::new(Shape::run(1)));
         let individual_pointer = fd.fp_ind;
         View { shape, filetype, extent: 1, displacement: 0, etype: 1, individual_pointer, position: None }
     }
@@ -63,7 +64,7 @@ impl View {
 
     /// Whether all bytes from the displacement on are data.
     pub(crate) fn is_contiguous(&self) -> bool {
-        self.shape.is_run() && self.shape.bounds().0 == self.displacement
+        self.shape.is_run() && self.shape.bytes() > 0 && self.shape.bounds().0 == self.displacement
     }
 
     /// The part that an access of `bytes` bytes touches: at the individual file pointer, or `offset` etypes from the

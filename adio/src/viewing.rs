@@ -84,7 +84,7 @@ fn permitted<A: Abi>(
         _ => {}
     }
     let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
-    if unit != 0 && bytes % unit != 0 {
+    if bytes != 0 && bytes.checked_rem(unit) != Some(0) {
         return refused(&format!("{bytes} bytes of a file type are no multiple of {unit} bytes of an etype"));
     }
     let is_written = fd.orig_access_mode & (amode::WRONLY | amode::RDWR) != 0;
@@ -158,10 +158,11 @@ pub unsafe fn set_view<A: Abi>(
     (etype, filetype): (Datatype<A>, Datatype<A>),
     stock: impl FnOnce(Datatype<A>, Datatype<A>) -> c_int,
 ) -> c_int {
-    let unit = mpi.type_size(etype);
-    let gap_in_etype = (unit != 0 && !mpi.is_predefined(etype)).then_some(0);
+    // ROMIO divides by it, also where an etype has no data: it is given one of a byte then.
+    let unit = mpi.type_size(etype).max(1);
+    let gap_in_etype = (!mpi.is_predefined(etype)).then_some(0);
     // SAFETY: the caller vouches for the file.
-    let gap = gap_in(mpi, unsafe { &*fd }, etype, filetype);
+    let gap = gap_in(mpi, unsafe { &*fd }, filetype);
     // All that may fail comes before, so that no rank fails alone in what all do together.
     let substitutes = [(etype, gap_in_etype), (filetype, gap)].map(|(datatype, gap)| {
         let simple = mpi.datatype_with_gap(unit, gap?).ok()?;
@@ -326,14 +327,9 @@ fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
 
 /// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types as they are, those that cannot
 /// be used and, in sequential mode, all with data: it finds by the program's own where the next view begins.
-fn gap_in<A: Abi>(
-    mpi: &Mpi<A>,
-    fd: &RomioFile<A>,
-    etype: Datatype<A>,
-    filetype: Datatype<A>,
-) -> Option<isize> {
-    let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
-    if unit == 0 || mpi.is_predefined(filetype) || (fd.is_sequential() && bytes != 0) {
+fn gap_in<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, filetype: Datatype<A>) -> Option<isize> {
+    let bytes = mpi.type_size(filetype);
+    if mpi.is_predefined(filetype) || (fd.is_sequential() && bytes != 0) {
         return None;
     }
     let shape = flatten::of(mpi, filetype).ok()?;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS, amode};
+use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS};
 use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
@@ -158,7 +158,7 @@ pub fn finalize() -> c_int {
 
 /// An ordered access of so many of a datatype, which `access` carries out. ROMIO passes a token from rank to rank, and
 /// keeps it where a rank cannot get at the shared file pointer, or has its part refused; so both is tried before, on all
-/// ranks. (In sequential mode the pointer may not be asked for.)
+/// ranks.
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
@@ -174,8 +174,7 @@ pub unsafe fn file_ordered<A: Plug>(
             let code = unsafe {
                 let mine = match svmio_adio::check_ordered_part(mpi, fd, count, datatype) {
                     Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
-                    Ok(()) if (*fd).orig_access_mode & amode::SEQUENTIAL != 0 => SUCCESS,
-                    Ok(()) => mpi.shared_pointer(file).0,
+                    Ok(()) => pointer::shared(mpi, fd, file).0,
                 };
                 svmio_adio::settle();
                 agree(mpi, file, mine)
@@ -186,7 +185,7 @@ pub unsafe fn file_ordered<A: Plug>(
         }
         // SAFETY: the same.
         let code = told(mpi, file, || unsafe {
-            svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, || access(mpi)))
+            svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, file, || access(mpi)))
         });
         svmio_adio::settle();
         // SAFETY: as above. A rank whose access failed takes part, too.
@@ -211,7 +210,7 @@ pub unsafe fn file_collective<A: Plug>(
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
         told(mpi, file, || unsafe {
-            svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, || stock(mpi)))
+            svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, file, || stock(mpi)))
         })
     })
 }
@@ -252,7 +251,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
             return mpi.report_on(file, failure.to_code(mpi));
         }
         // SAFETY: an open file of the device's is ROMIO's structure.
-        let askable = |fd: &*mut RomioFile<A>| unsafe { (**fd).orig_access_mode } & amode::SEQUENTIAL == 0;
+        let askable = |fd: &*mut RomioFile<A>| unsafe { !(**fd).is_sequential() };
         let known = [SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence);
         let (offset, whence) = match A::opened(file).filter(askable) {
             Some(fd) if known => {
@@ -274,7 +273,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
             }
             _ => (offset, whence),
         };
-        let code = heard(mpi, || seek(mpi, offset, whence));
+        let code = heard(mpi, file, || seek(mpi, offset, whence));
         svmio_adio::settle();
         code
     })
@@ -294,7 +293,7 @@ fn without_init(name: &CStr) -> Failure {
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
-unsafe fn agree<A: Plug>(mpi: &Mpi<A>, file: MpiFile, mine: c_int) -> c_int {
+pub(crate) unsafe fn agree<A: Plug>(mpi: &Mpi<A>, file: MpiFile, mine: c_int) -> c_int {
     let Some(fd) = A::opened(file) else { return mine };
     // SAFETY: the file is one of the device's; the caller vouches for the other ranks.
     let agreed = unsafe { svmio_adio::agreed(mpi, fd, mine) };

@@ -9,17 +9,19 @@
 //! * `close`: files that are opened again and again are [kept](svmio_adio::reopening), and a close that fails is told.
 //! * `preallocate`, `set_size`, `set_atomicity`: the ranks agree, without ROMIO's own exchanges.
 //! * `set_view`, `seek`, `get_position`, `get_byte_offset`: views with gaps are set, and pointers in them told, without
-//!   ROMIO's own lists of their pieces; what MPI forbids about a view is found out before.
+//!   ROMIO's own lists of their pieces; what MPI forbids about a view or a pointer is found out before.
 //! * `seek_shared`, `read_ordered`, `write_ordered` and the beginnings of split ones: all ranks hear before of what
 //!   only one of ROMIO's would find out.
 //! * `read_all`, `write_all`, `read_at_all`, `write_at_all`: it is looked whether the MPI refuses a rank's part before
 //!   our device hears of it. Split ones are taken at both ends: they go on in between.
 //! * `iwrite_all`, `iwrite_at_all`: the next collective read is to show what they write, though nobody waits in them.
-//! * `read`, `read_at`, `read_shared` and all of `iread`: the program is told what came of them (`reading`).
+//! * `read`, `read_at`, `read_shared` and all of `iread`, `write`, `write_at`, `write_shared` and all of `iwrite`,
+//!   `sync`, `get_position_shared`: the program is told what came of them (`reading`, `writing`; those by the shared
+//!   pointer: `shared`).
 //!
 //! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files
 //! leave each other there. What a family needs beyond that, the page of its library tells. Everything else
-//! (`MPI_File_get_size`, `MPI_File_get_view`, in most families `MPI_File_write_at`, …) is the stock MPI's own: its ROMIO
+//! (`MPI_File_get_size`, `MPI_File_get_view`, …) is the stock MPI's own: its ROMIO
 //! calls our device, as it does below the functions above. What the first open would wait for is [done](warm_up) when the
 //! library is loaded.
 //!
@@ -46,6 +48,7 @@ mod mode;
 mod ordered;
 mod pointer;
 mod reading;
+mod shared;
 mod size;
 mod split;
 mod view;
@@ -60,7 +63,8 @@ pub use initialize::{initialized, initializing};
 pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use reading::{file_iread, file_read};
+pub use shared::{file_iread_shared, file_iwrite_shared, file_read_shared, file_write_shared};
 pub use size::file_set_size;
 pub use view::file_set_view;
 pub use warming::warm_up;
-pub use writing::{file_write, file_write_by_all};
+pub use writing::{file_iwrite, file_write, file_write_by_all};

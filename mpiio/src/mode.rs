@@ -21,7 +21,7 @@ pub unsafe fn file_set_atomicity<A: Plug>(
         let Some(fd) = A::opened(file) else { return stock(mpi) };
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
         match unsafe { svmio_adio::before_mode(fd, is_atomic) } {
-            Ok(()) => heard(mpi, || stock(mpi)),
+            Ok(()) => heard(mpi, file, || stock(mpi)),
             Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
         }
     })

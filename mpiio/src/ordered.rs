@@ -63,12 +63,15 @@ macro_rules! export_ordered {
     };
 }
 
-/// Defines `MPI_File_seek_shared`, under both of its names, for the family `$abi`.
+/// Defines `MPI_File_seek_shared` and `MPI_File_get_position_shared`, under both of their names, for the family `$abi`.
 #[macro_export]
-macro_rules! export_seek_shared {
+macro_rules! export_shared_pointer {
     ($abi:ty) => {
-        $crate::export_seek_shared!(@one $abi; MPI_File_seek_shared);
-        $crate::export_seek_shared!(@one $abi; PMPI_File_seek_shared);
+        $crate::export_shared_pointer!(@one $abi; MPI_File_seek_shared);
+        $crate::export_shared_pointer!(@one $abi; PMPI_File_seek_shared);
+        $crate::export_read! { @functions $abi;
+            MPI_File_get_position_shared, PMPI_File_get_position_shared, file_write: (offset: *mut i64);
+        }
     };
     (@one $abi:ty; $name:ident) => {
         #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]

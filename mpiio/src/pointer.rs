@@ -1,10 +1,11 @@
-//! The individual file pointer, and what it is in the file: for views with gaps, our own account of them.
+//! The individual file pointer, and what it is in the file: our own account of them.
 
 use std::ffi::c_int;
 
-use svmio_adio::abi::{MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS};
+use svmio_adio::abi::{MpiFile, SEEK_SET, SUCCESS};
+use svmio_adio::layout::RomioFile;
 use svmio_adio::plug::Plug;
-use svmio_adio::{Mpi, heard, pointer};
+use svmio_adio::{Failure, Mpi, heard, pointer};
 
 use crate::entry::with_stock;
 
@@ -19,40 +20,16 @@ pub unsafe fn file_seek<A: Plug>(
     stock: impl FnOnce(&Mpi<A>, i64, c_int) -> c_int,
 ) -> c_int {
     with_stock::<A>(|mpi| {
-        let ours = A::opened(file).filter(|_| whence == SEEK_END);
+        let Some(fd) = A::opened(file) else { return stock(mpi, offset, whence) };
         // SAFETY: an open file of the device's is ROMIO's structure.
-        let learnt = ours.map_or(Ok(()), |fd| unsafe { pointer::learn_end(fd) });
-        if let Err(failure) = learnt {
-            return mpi.report_on(file, failure.to_code(mpi));
+        match unsafe { pointer::target(mpi, fd, offset, whence) } {
+            Ok(target) => heard(mpi, file, || stock(mpi, target, SEEK_SET)),
+            Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
         }
-        // SAFETY: the caller vouches for the file.
-        let (offset, whence) = unsafe { from_beginning(mpi, file, offset, whence) };
-        heard(mpi, || stock(mpi, offset, whence))
     })
 }
 
-/// `offset`, counted from the beginning of a view with gaps.
-///
-/// # Safety
-/// `file` is an open file.
-unsafe fn from_beginning<A: Plug>(mpi: &Mpi<A>, file: MpiFile, offset: i64, whence: c_int) -> (i64, c_int) {
-    let base = A::opened(file).and_then(|fd| {
-        // SAFETY: an open file of the device's is ROMIO's structure.
-        unsafe {
-            match whence {
-                SEEK_CUR => pointer::position(mpi, fd),
-                SEEK_END => pointer::end(mpi, fd),
-                _ => None,
-            }
-        }
-    });
-    match base.and_then(|base| base.checked_add(offset)) {
-        Some(offset) => (offset, SEEK_SET),
-        None => (offset, whence),
-    }
-}
-
-/// `MPI_File_get_position`, by `stock` where ours is not needed.
+/// `MPI_File_get_position`, by `stock` for files that are not the device's.
 ///
 /// # Safety
 /// `file` is an open file, and `offset` valid for a write.
@@ -61,15 +38,13 @@ pub unsafe fn file_get_position<A: Plug>(
     offset: *mut i64,
     stock: impl FnOnce(&Mpi<A>) -> c_int,
 ) -> c_int {
-    with_stock::<A>(|mpi| {
-        // SAFETY: an open file of the device's is ROMIO's structure.
-        let position = A::opened(file).and_then(|fd| unsafe { pointer::position(mpi, fd) });
-        // SAFETY: the caller vouches for the place.
-        unsafe { told(mpi, position, offset, stock) }
-    })
+    // SAFETY: an open file of the device's is ROMIO's structure.
+    let position = |mpi: &Mpi<A>, fd: *mut RomioFile<A>| unsafe { pointer::position(mpi, fd) };
+    // SAFETY: the caller vouches for the place.
+    unsafe { told(file, offset, position, stock) }
 }
 
-/// `MPI_File_get_byte_offset`, by `stock` where ours is not needed.
+/// `MPI_File_get_byte_offset`, by `stock` for files that are not the device's.
 ///
 /// # Safety
 /// `file` is an open file, and `displacement` valid for a write.
@@ -79,27 +54,31 @@ pub unsafe fn file_get_byte_offset<A: Plug>(
     displacement: *mut i64,
     stock: impl FnOnce(&Mpi<A>) -> c_int,
 ) -> c_int {
-    with_stock::<A>(|mpi| {
-        let fd = A::opened(file).filter(|_| offset >= 0);
-        // SAFETY: an open file of the device's is ROMIO's structure.
-        let place = fd.and_then(|fd| unsafe { pointer::byte_offset(mpi, fd, offset) });
-        // SAFETY: the caller vouches for the place.
-        unsafe { told(mpi, place, displacement, stock) }
-    })
+    // SAFETY: an open file of the device's is ROMIO's structure.
+    let place = |mpi: &Mpi<A>, fd: *mut RomioFile<A>| unsafe { pointer::byte_offset(mpi, fd, offset) };
+    // SAFETY: the caller vouches for the place.
+    unsafe { told(file, displacement, place, stock) }
 }
 
 /// # Safety
 /// `to` is valid for a write.
 unsafe fn told<A: Plug>(
-    mpi: &Mpi<A>,
-    known: Option<i64>,
+    file: MpiFile,
     to: *mut i64,
+    own: impl FnOnce(&Mpi<A>, *mut RomioFile<A>) -> Result<i64, Failure>,
     stock: impl FnOnce(&Mpi<A>) -> c_int,
 ) -> c_int {
-    let Some(known) = known else { return stock(mpi) };
-    // SAFETY: the caller vouches for the place.
-    unsafe { to.write(known) };
-    SUCCESS
+    with_stock::<A>(|mpi| {
+        let Some(fd) = A::opened(file) else { return stock(mpi) };
+        match own(mpi, fd) {
+            Ok(known) => {
+                // SAFETY: the caller vouches for the place.
+                unsafe { to.write(known) };
+                SUCCESS
+            }
+            Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
+        }
+    })
 }
 
 /// Defines the three functions, under both of their names, for the family `$abi`.

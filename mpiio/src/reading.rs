@@ -12,6 +12,7 @@ use svmio_adio::plug::{Plug, take_unread};
 use svmio_adio::{Mpi, heard};
 
 use crate::entry::with_stock;
+use crate::writing::in_own_atomic_mode;
 
 /// A read of one rank that blocks, or any collective one that does not, which `stock` carries out.
 ///
@@ -32,10 +33,9 @@ pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c
 pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
         let converts = A::host().get().is_some_and(|host| host.generation().converts_nonblocking());
-        let code = told_of(mpi, file, A::WRAPS_CODES && converts, || match A::opened(file) {
-            // SAFETY: an open file of the device's is ROMIO's structure.
-            Some(fd) => unsafe { svmio_adio::in_own_atomic_mode(fd, || stock(mpi)) },
-            None => stock(mpi),
+        let code = told_of(mpi, file, A::WRAPS_CODES && converts, || {
+            // SAFETY: the caller vouches for the file.
+            unsafe { in_own_atomic_mode::<A>(file, || stock(mpi)) }
         });
         svmio_adio::settle();
         code
@@ -51,7 +51,7 @@ pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() ->
 /// The same; whether the MPI around ROMIO, which calls the error handler, does not hear of a failure where ROMIO converts.
 fn told_of<A: Plug>(mpi: &Mpi<A>, file: MpiFile, is_hidden: bool, stock: impl FnOnce() -> c_int) -> c_int {
     take_unread();
-    let code = heard(mpi, stock);
+    let code = heard(mpi, file, stock);
     match take_unread() {
         Some(failure) if is_hidden => mpi.report_on(file, failure.to_code(mpi)),
         Some(failure) if code == SUCCESS => {
@@ -72,7 +72,7 @@ macro_rules! export_read {
                 (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_read_at, PMPI_File_read_at, file_read:
                 (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
-            MPI_File_read_shared, PMPI_File_read_shared, file_read:
+            MPI_File_read_shared, PMPI_File_read_shared, file_read_shared:
                 (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_iread_all, PMPI_File_iread_all, file_read:
                 (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
@@ -84,7 +84,7 @@ macro_rules! export_read {
             MPI_File_iread_at, PMPI_File_iread_at, file_iread:
                 (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>,
                  request: *mut Request<$abi>);
-            MPI_File_iread_shared, PMPI_File_iread_shared, file_iread:
+            MPI_File_iread_shared, PMPI_File_iread_shared, file_iread_shared:
                 (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
         }
     };
@@ -95,7 +95,7 @@ macro_rules! export_read {
                 (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_read_at_c, PMPI_File_read_at_c, file_read:
                 (offset: i64, buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
-            MPI_File_read_shared_c, PMPI_File_read_shared_c, file_read:
+            MPI_File_read_shared_c, PMPI_File_read_shared_c, file_read_shared:
                 (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_iread_all_c, PMPI_File_iread_all_c, file_read:
                 (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
@@ -107,7 +107,7 @@ macro_rules! export_read {
             MPI_File_iread_at_c, PMPI_File_iread_at_c, file_iread:
                 (offset: i64, buffer: *mut c_void, count: i64, datatype: Datatype<$abi>,
                  request: *mut Request<$abi>);
-            MPI_File_iread_shared_c, PMPI_File_iread_shared_c, file_iread:
+            MPI_File_iread_shared_c, PMPI_File_iread_shared_c, file_iread_shared:
                 (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
         }
     };

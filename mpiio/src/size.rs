@@ -20,7 +20,7 @@ pub unsafe fn file_set_size<A: Plug>(
     with_stock::<A>(|mpi| {
         let Some(fd) = A::opened(file) else { return stock(mpi) };
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
-        let code = unsafe { svmio_adio::set_size(mpi, fd, size, || heard(mpi, || stock(mpi))) };
+        let code = unsafe { svmio_adio::set_size(mpi, fd, size, || heard(mpi, file, || stock(mpi))) };
         code.unwrap_or_else(|failure| mpi.report_on(file, failure.to_code(mpi)))
     })
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use svmio_adio::abi::{Datatype, MpiFile};
+use svmio_adio::abi::{Datatype, MpiFile, SUCCESS};
 use svmio_adio::plug::Plug;
-use svmio_adio::{Mpi, heard, viewing};
+use svmio_adio::{Mpi, heard, pointer, viewing};
 
-use crate::entry::with_stock;
+use crate::entry::{agree, with_stock};
 
 /// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use.
 ///
@@ -29,9 +29,18 @@ pub unsafe fn file_set_view<A: Plug>(
             if let Err(failure) = viewing::prepare(mpi, fd, displacement, types, representation) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
+            if (*fd).is_sequential() {
+                // It begins at the shared pointer, which ROMIO takes for 0 where a rank cannot get at it.
+                let (mine, _) = pointer::shared(mpi, fd, file);
+                svmio_adio::settle();
+                let code = agree(mpi, file, mine);
+                if code != SUCCESS {
+                    return code;
+                }
+            }
             viewing::replacing(mpi, fd, || {
                 viewing::set_view(mpi, fd, types, |etype, filetype| {
-                    heard(mpi, || stock(mpi, etype, filetype))
+                    heard(mpi, file, || stock(mpi, etype, filetype))
                 })
             })
         }

@@ -91,23 +91,28 @@ static void representation_of_one_rank(void) {
               MPI_ERR_UNSUPPORTED_DATAREP);
 }
 
-/* By the MPI itself, which sees that only where there is no data to be found. */
-static void uncommitted_etype(void) {
+static MPI_Datatype without_data(void) {
     MPI_Datatype empty;
     MPI_Type_contiguous(0, MPI_INT, &empty);
-    HOLDS(MPI_File_set_view(file, 0, empty, MPI_INT, "native", MPI_INFO_NULL) != MPI_SUCCESS);
-    HOLDS(MPI_File_set_view(file, 0, empty, filetype, "native", MPI_INFO_NULL) != MPI_SUCCESS);
+    MPI_Type_commit(&empty);
+    return empty;
+}
+
+static void data_of_an_empty_etype(void) {
+    MPI_Datatype empty = without_data();
+    MPI_FAILS(MPI_File_set_view(file, 0, empty, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_set_view(file, 0, empty, filetype, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     MPI_Type_free(&empty);
 }
 
 static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype, no_etype,
                                         no_filetype, same_bytes_twice, going_back, before_the_beginning,
                                         one_before_the_other, one_rank_alone, representation_of_one_rank,
-                                        uncommitted_etype};
+                                        data_of_an_empty_etype};
 static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype", "no etype",
                                     "no file type", "the same bytes twice", "going back", "before the beginning",
                                     "one before the other", "one rank alone", "representation of one rank",
-                                    "uncommitted etype"};
+                                    "data of an empty etype"};
 
 /* Writes half, has a view refused, writes the other half, and finds each number in its place. */
 static void view_stays(int which, int is_handled) {
@@ -156,6 +161,52 @@ static void too_many_levels(void) {
     MPI_Error_string(code, text, &length);
     HOLDS(strstr(text, "more than 100 levels") != NULL);
     MPI_Type_free(&within);
+}
+
+/* Through a view without data nothing is read or written: nothing at all is an access, something is an error. */
+static void nothing_is_seen(MPI_Datatype etype, MPI_Datatype empty) {
+    int numbers[4] = {-1, -1, -1, -1}, found[4], size;
+    MPI_Datatype told_etype, told_type;
+    MPI_Offset begin, position;
+    MPI_Request request;
+    char representation[MPI_MAX_DATAREP_STRING];
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MPI_OK(MPI_File_read_at(file, 0, found, 4, MPI_INT, MPI_STATUS_IGNORE));
+    for (int displacement = 0; displacement <= 4; displacement += 4) {
+        MPI_OK(MPI_File_set_view(file, displacement, etype, empty, "native", MPI_INFO_NULL));
+        MPI_OK(MPI_File_get_view(file, &begin, &told_etype, &told_type, representation));
+        EQUAL(begin, displacement);
+        MPI_Type_size(told_type, &size);
+        EQUAL(size, 0);
+        if (told_etype != MPI_INT) MPI_Type_free(&told_etype);
+        MPI_Type_free(&told_type);
+        MPI_OK(MPI_File_get_position(file, &position));
+        EQUAL(position, 0);
+        MPI_OK(MPI_File_seek(file, 0, MPI_SEEK_SET));
+        MPI_OK(MPI_File_write_all(file, NULL, 0, MPI_INT, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_write_at(file, 0, NULL, 0, MPI_INT, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_iwrite_at(file, 0, NULL, 0, MPI_INT, &request));
+        MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_iread(file, NULL, 0, MPI_INT, &request));
+        MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_write_shared(file, NULL, 0, MPI_INT, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_read_ordered(file, NULL, 0, MPI_INT, MPI_STATUS_IGNORE));
+        MPI_FAILS(MPI_File_write(file, numbers, 4, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+        MPI_FAILS(MPI_File_write_at(file, 0, numbers, 4, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+        MPI_FAILS(MPI_File_write_at_all(file, 0, numbers, 4, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+        MPI_FAILS(MPI_File_iwrite_at(file, 0, numbers, 4, MPI_INT, &request), MPI_ERR_ARG);
+        MPI_FAILS(MPI_File_read_at(file, 0, numbers, 4, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+    }
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MPI_OK(MPI_File_read_at(file, 0, numbers, 4, MPI_INT, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 4; i++) EQUAL(numbers[i], found[i]);
+}
+
+static void views_without_data(void) {
+    MPI_Datatype empty = without_data();
+    nothing_is_seen(MPI_INT, empty);
+    nothing_is_seen(empty, empty);
+    MPI_Type_free(&empty);
 }
 
 /* What is only read may be seen twice. */
@@ -242,6 +293,8 @@ int main(int argc, char **argv) {
     too_many_levels();
     doing = "an empty block first";
     empty_block_first();
+    doing = "views without data";
+    views_without_data();
     doing = "reading the same bytes twice";
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     read_twice(argv[1]);

@@ -61,8 +61,9 @@ impl<A: Abi> Mpi<A> {
     pub unsafe fn shared_pointer(&self, file: MpiFile) -> (c_int, i64) {
         let mut position = 0;
         // SAFETY: the caller vouches for the file.
-        let code =
-            telling::heard(self, || unsafe { (self.file_get_position_shared)(file, &raw mut position) });
+        let code = telling::heard(self, file, || unsafe {
+            (self.file_get_position_shared)(file, &raw mut position)
+        });
         (code, position)
     }
 
@@ -72,7 +73,7 @@ impl<A: Abi> Mpi<A> {
     /// `file` is an open file.
     pub unsafe fn file_preallocate(&self, file: MpiFile, size: i64) -> c_int {
         // SAFETY: the caller vouches for the file.
-        telling::heard(self, || unsafe { (self.file_preallocate)(file, size) })
+        telling::heard(self, file, || unsafe { (self.file_preallocate)(file, size) })
     }
 
     /// The stock `MPI_File_get_info`.
@@ -90,6 +91,6 @@ impl<A: Abi> Mpi<A> {
     /// `file` is an open file, and every rank that opened it makes the same call.
     pub unsafe fn file_seek_shared(&self, file: MpiFile, offset: i64) -> c_int {
         // SAFETY: the caller vouches for the file.
-        telling::heard(self, || unsafe { (self.file_seek_shared)(file, offset, SEEK_SET) })
+        telling::heard(self, file, || unsafe { (self.file_seek_shared)(file, offset, SEEK_SET) })
     }
 }

@@ -7,7 +7,7 @@ use crate::access::{self, Access, Callers, Direction, Unit};
 use crate::contiguous::Position;
 use crate::converting::converted;
 use crate::failure::Failure;
-use crate::handle;
+use crate::handle::{self, Role};
 use crate::host::{Count, HasHost};
 use crate::layout::RomioFile;
 use crate::plug;
@@ -59,7 +59,11 @@ pub(super) unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
                 may_be_converted,
                 status,
             };
-            noted(fd, strided::contiguously(mpi, fd, &access)).map(|_| ())
+            let outcome = noted(fd, strided::contiguously(mpi, fd, &access)).map(|_| ());
+            match handle::of(&*fd)?.role {
+                Role::SharedPointer => shared_pointer::withheld(outcome),
+                Role::Data => outcome,
+            }
         });
     }
 }
@@ -79,7 +83,8 @@ pub(super) unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
     // write must find the lock that its read took, so that `entry`, which settles that, is not used.
     unsafe {
         let outcome = coded::<A>(|mpi, _| {
-            if handle::of(&*fd)?.role == handle::Role::Data {
+            let role = handle::of(&*fd)?.role;
+            if role == Role::Data {
                 shared_pointer::settle();
             }
             let (direction, count, unit) = (Direction::Write, count.get(), Unit::Bytes);
@@ -95,7 +100,11 @@ pub(super) unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
                 may_be_converted,
                 status,
             };
-            strided::contiguously(mpi, fd, &access).map(|_| ())
+            let outcome = strided::contiguously(mpi, fd, &access).map(|_| ());
+            match role {
+                Role::SharedPointer => shared_pointer::withheld(outcome),
+                Role::Data => outcome,
+            }
         });
         error_code.write(outcome);
     }

@@ -4,7 +4,7 @@
 //! that stand between program and MPI call the second. Beyond the functions of all families it takes
 //! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class; and
 //! `MPI_Request_get_status`, which is the only function that does not ask what goes on in the background whether it is
-//! over; all functions that write, and `MPI_File_sync`, of which MPICH 5 does not return the error code that ROMIO does.
+//! over.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -119,7 +119,7 @@ svmio_mpiio::export_collective!(Mpich);
 svmio_mpiio::export_collective!(Mpich, large);
 svmio_mpiio::export_ordered!(Mpich);
 svmio_mpiio::export_ordered!(Mpich, large);
-svmio_mpiio::export_seek_shared!(Mpich);
+svmio_mpiio::export_shared_pointer!(Mpich);
 svmio_mpiio::export_pointer!(Mpich);
 svmio_mpiio::export_read!(Mpich);
 svmio_mpiio::export_read!(Mpich, large);

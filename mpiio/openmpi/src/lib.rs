@@ -1,8 +1,8 @@
 //! The preload library for programs on Open MPI. See [`svmio_mpiio`].
 //!
 //! Open MPI's Fortran functions call the `PMPI_` names, which are therefore taken, too. Beyond the functions
-//! of all families it takes `MPI_File_get_info`, for which Open MPI does not ask ROMIO, and those that use
-//! shared file pointers, see [`svmio_adio::settle`]; and those that spawn processes, see [`spawning`].
+//! of all families it takes `MPI_File_get_info`, for which Open MPI does not ask ROMIO; and those that spawn processes,
+//! see [`spawning`].
 
 pub mod spawning;
 
@@ -95,53 +95,16 @@ named! {
     PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info, PMPI_File_preallocate, PMPI_Finalize;
 }
 
-/// Functions that go to the stock ones, and settle the shared file pointer's lock when those return.
-macro_rules! settled {
-    ($($name:ident, $profiled:ident: fn($($argument:ident: $kind:ty),*);)*) => {$(
-        settled!(@one $name, $profiled, ($($argument: $kind),*));
-        settled!(@one $profiled, $profiled, ($($argument: $kind),*));
-    )*};
-    (@one $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
-        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
-        ///
-        /// # Safety
-        /// As MPI wants it.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
-            type Function = unsafe extern "C" fn($($kind),*) -> c_int;
-            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
-            with_stock::<OpenMpi>(|mpi| {
-                let symbol = concat!(stringify!($profiled), "\0");
-                // SAFETY: the type is that of the function in mpi.h.
-                let stock = STOCK.get_or_init(|| unsafe { mpi.stock(symbol) });
-                let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
-                // SAFETY: the caller's arguments.
-                let code = unsafe { stock($($argument),*) };
-                svmio_adio::settle();
-                code
-            })
-        }
-    };
-}
-
-settled! {
-    MPI_File_write_shared, PMPI_File_write_shared:
-        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
-    MPI_File_iwrite_shared, PMPI_File_iwrite_shared:
-        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>,
-           request: *mut Request<OpenMpi>);
-    MPI_File_get_position_shared, PMPI_File_get_position_shared: fn(file: MpiFile, offset: *mut i64);
-}
-
 svmio_mpiio::export_collective!(OpenMpi);
 svmio_mpiio::export_ordered!(OpenMpi);
-svmio_mpiio::export_seek_shared!(OpenMpi);
+svmio_mpiio::export_shared_pointer!(OpenMpi);
 svmio_mpiio::export_pointer!(OpenMpi);
 svmio_mpiio::export_read!(OpenMpi);
 svmio_mpiio::export_set_atomicity!(OpenMpi);
 svmio_mpiio::export_set_size!(OpenMpi);
 svmio_mpiio::export_set_view!(OpenMpi);
 svmio_mpiio::export_split!(OpenMpi);
+svmio_mpiio::export_write!(OpenMpi);
 svmio_mpiio::export_write_by_all!(OpenMpi);
 
 /// By what `libsvmio` finds the functions of this library: see [`svmio_c`].

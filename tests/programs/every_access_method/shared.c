@@ -127,6 +127,37 @@ static void converted(const char *name) {
     MPI_OK(MPI_File_close(&file));
 }
 
+/* So is what one rank writes without waiting, also in atomic mode. */
+static void converted_in_atomic_mode(const char *name) {
+    MPI_File file = open_new(name, MPI_MODE_RDWR);
+    MPI_Request request;
+    int number = 0x01020304, found, sum = 0;
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+    MPI_OK(MPI_File_set_atomicity(file, 1));
+    MPI_OK(MPI_File_iwrite_shared(file, &number, 1, MPI_INT, &request));
+    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_iwrite_at(file, ranks + rank, &number, 1, MPI_INT, &request));
+    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_seek(file, 2 * ranks + rank, MPI_SEEK_SET));
+    MPI_OK(MPI_File_iwrite(file, &number, 1, MPI_INT, &request));
+    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 3 * ranks; i++) {
+        MPI_OK(MPI_File_read_at(file, i, &found, 1, MPI_INT, MPI_STATUS_IGNORE));
+        EQUAL(found, number);
+    }
+    MPI_OK(MPI_File_get_atomicity(file, &found));
+    EQUAL(found, 1);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    for (int i = 0; i < 12 * ranks; i++) {
+        unsigned char byte;
+        MPI_OK(MPI_File_read_at(file, i, &byte, 1, MPI_BYTE, MPI_STATUS_IGNORE));
+        sum += byte == i % 4 + 1;
+    }
+    EQUAL(sum, 12 * ranks);
+    MPI_OK(MPI_File_close(&file));
+}
+
 /* So are elements of different sizes; those that have another size there are refused. */
 static void converted_in_turn(const char *name) {
     struct { short first; int second; double third; } of_rank, read;
@@ -217,6 +248,7 @@ void test_ordered(const char *name) {
     MPI_OK(MPI_File_close(&file));
     converted(beside(name, ".before"));
     converted_in_turn(beside(name, ".mixed"));
+    converted_in_atomic_mode(beside(name, ".converted"));
 }
 
 /* What is appended in sequential mode comes behind the `ints` integers that are there. */
@@ -279,7 +311,11 @@ void test_sequential(const char *name) {
     MPI_Status status;
     int buffer = rank;
     HOLDS(MPI_File_write_at(file, 0, &buffer, 1, MPI_INT, &status) != MPI_SUCCESS);
-    HOLDS(MPI_File_seek(file, 0, MPI_SEEK_SET) != MPI_SUCCESS);
+    MPI_Offset told = 7;
+    MPI_FAILS(MPI_File_seek(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION);
+    MPI_FAILS(MPI_File_get_position(file, &told), MPI_ERR_UNSUPPORTED_OPERATION);
+    MPI_FAILS(MPI_File_get_byte_offset(file, 0, &told), MPI_ERR_UNSUPPORTED_OPERATION);
+    EQUAL(told, 7);
     MPI_OK(MPI_File_write_ordered(file, &buffer, 1, MPI_INT, &status));
     MPI_OK(MPI_File_write_shared(file, &buffer, 1, MPI_INT, &status));
     MPI_OK(MPI_File_close(&file));
