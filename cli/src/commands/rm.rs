@@ -41,7 +41,12 @@ pub(crate) struct RmArguments {
 
 /// Removes the paths.
 pub(crate) fn rm(arguments: &RmArguments) -> Result<Outcome, CommandError> {
-    let stores = arguments.store.open()?;
+    let stores = match arguments.force {
+        true => arguments.store.open_existing()?,
+        false => Some(arguments.store.open()?),
+    };
+    // In a store that is not there nothing is there.
+    let Some(stores) = stores else { return Ok(Outcome::Fine) };
     let mut outcome = Outcome::Fine;
     let overall = for_each(&arguments.paths, |path| match path.find(&stores) {
         Ok(Found::File(name)) => remove(&stores, &name, Missing::of(arguments.force)),
