@@ -96,7 +96,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
                         &record.size.to_string(),
                         &human(record.size),
                         &at_least(&record),
-                        &format!("{}/{}", record.segments, record.places()),
+                        &format!("{}/{}", record.segments, record.possible_segments()),
                         name,
                     ),
                     Err(_) => columns("?", "?", "?", "?", name),

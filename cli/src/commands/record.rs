@@ -155,6 +155,11 @@ impl FileRecord {
         self.homes.iter().any(|home| home.missing)
     }
 
+    /// How many segments there may be: some exist beyond the end, too, where preallocating or writing failed.
+    pub(crate) fn possible_segments(&self) -> u64 {
+        self.places().max(self.segments)
+    }
+
     /// How many segments a file of this size without holes has.
     pub(crate) fn places(&self) -> u64 {
         self.size.div_ceil(self.segment_size)
@@ -195,5 +200,23 @@ mod tests {
         assert_eq!(json("d/é".as_bytes()), serde_json::json!({ "path": "/d/é" }));
         let told = serde_json::json!({ "path": "/bad\u{fffd}", "path_bytes": "2f626164ff" });
         assert_eq!(json(b"bad\xff"), told);
+    }
+
+    #[test]
+    fn no_more_segments_exist_than_are_possible() {
+        let file = |size, segments| FileRecord {
+            path: RecordedPath::of(Path::new("a")),
+            id: "0".into(),
+            size,
+            stored: 0,
+            segment_size: 100,
+            segment_size_reason: None,
+            placement: None,
+            segments,
+            homes: Vec::new(),
+        };
+        // Preallocating, or writing, has failed.
+        assert_eq!([file(0, 2), file(300, 4)].map(|file| file.possible_segments()), [2, 4]);
+        assert_eq!([file(0, 0), file(201, 1)].map(|file| file.possible_segments()), [0, 3]);
     }
 }

@@ -89,7 +89,7 @@ fn print(record: &Record, output: &mut Output) -> Result<(), CommandError> {
             field("Segment size", &exact_and_human(file.segment_size))?;
             field("Size chosen", &file.reason_in_words())?;
             field("Placement", &file.placement_in_words())?;
-            field("Segments", &format!("{} of {}", file.segments, file.places()))?;
+            field("Segments", &format!("{} of {}", file.segments, file.possible_segments()))?;
             for home in &file.homes {
                 let stored = if home.missing { NOT_GIVEN.to_owned() } else { exact_and_human(home.stored) };
                 let part = format!("{}: {}, {stored}", home.node, counted(home.segments, "segment"));

@@ -162,7 +162,7 @@ fn draw(stores: &StoreSet, name: &FileName, output: &mut Output) -> Result<(), C
         "{}: {} in {} of {}, {} of them stored ({})",
         file.path,
         human(file.size),
-        counted(file.places(), "segment"),
+        counted(file.possible_segments(), "segment"),
         human(file.segment_size),
         file.segments,
         human(file.stored)
