@@ -85,7 +85,7 @@ impl Algorithm {
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn schedule_on(&self, partition: &Partition) -> Result<Schedule, AlgorithmError> {
-        self.check(partition.ranks(), partition.nodes().len() as u32)?;
+        self.check_on(partition)?;
         let steps = match self {
             Self::TwoLevel { nodes, masters } => {
                 let blocks;
@@ -101,6 +101,14 @@ impl Algorithm {
             flat => flat.steps(partition.ranks())?,
         };
         Ok(Schedule::new(partition.ranks(), steps)?)
+    }
+
+    /// Whether the schedule for the ranks of these nodes is one that can be made, which is known before it is.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn check_on(&self, partition: &Partition) -> Result<(), AlgorithmError> {
+        self.check(partition.ranks(), partition.nodes().len() as u32)
     }
 
     /// The steps of an algorithm of one level, for ranks from 0.

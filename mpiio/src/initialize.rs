@@ -43,12 +43,13 @@ fn meet<A: Abi>(mpi: &'static Mpi<A>) {
 
 /// Whether `MPI_Init` is when that is done.
 fn is_asked_for<A: Abi>(mpi: &Mpi<A>) -> bool {
-    match env::var(VARIABLE).as_deref() {
-        Ok("init") => true,
-        Err(env::VarError::NotPresent) | Ok("open" | "") => false,
+    let value = env::var_os(VARIABLE).unwrap_or_default();
+    match value.to_string_lossy().as_ref() {
+        "init" => true,
+        "open" | "" => false,
         other => {
             if is_first(mpi) {
-                tracing::warn!("{VARIABLE} is neither init nor open: {other:?}");
+                tracing::warn!("{VARIABLE}={other} is neither init nor open");
             }
             false
         }

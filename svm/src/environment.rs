@@ -3,7 +3,7 @@
 //! A setting whose name is mistyped does nothing, which nobody may notice for long: so it is told, with the name that
 //! was probably meant. All parts of svmio share one environment, and each is passed the others' variables: so here is
 //! known what any of them reads. Those of the layers below are theirs to tell; what parts above this crate read stands
-//! in a table.
+//! in a table. The fabric's settings are nothing to warn of: whoever reads them refuses one that there is not.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,8 +120,8 @@ impl Unknown {
 
 /// Which of these variables are called like svmio's, and are none, in the order of their names.
 fn unknown_among(names: impl IntoIterator<Item = String>) -> Vec<Unknown> {
-    let ours = names.into_iter().filter(|name| name.starts_with(PREFIX) && !is_known(name));
-    let mut unknown: Vec<Unknown> = ours.map(Unknown::new).collect();
+    let nobodys = |name: &String| name.starts_with(PREFIX) && !is_known(name) && !settings::is_setting(name);
+    let mut unknown: Vec<Unknown> = names.into_iter().filter(nobodys).map(Unknown::new).collect();
     unknown.sort_by(|one, other| one.name.cmp(&other.name));
     unknown
 }
@@ -142,6 +142,8 @@ pub fn tell(concerns: &[Concern]) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use svmio_transport::settings::Settings;
+
     use super::*;
     use crate::warnings::told_by;
 
@@ -155,7 +157,7 @@ mod tests {
             ("SVMIO_STAT", Some("SVMIO_STATS"), Concern::Files),
             ("SVMIO_stats", Some("SVMIO_STATS"), Concern::Files),
             ("SVMIO_FABRICS", Some("SVMIO_FABRIC"), Concern::Files),
-            ("SVMIO_OFI_SILENT", Some("SVMIO_OFI_SILENCE"), Concern::Files),
+            ("SVMIO_OFFI_SILENCE", Some("SVMIO_OFI_SILENCE"), Concern::Files),
             ("SVMIO_JOB_MATSER", Some("SVMIO_JOB_MASTER"), Concern::Files),
             ("SVMIO_CLAMI", Some("SVMIO_CLAIM"), Concern::Files),
             ("SVMIO_COLLECTIVE_OFF", Some("SVMIO_COLLECTIVES_OFF"), Concern::Collectives),
@@ -174,6 +176,16 @@ mod tests {
             });
             let meant = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
             assert_eq!(told, [format!("{name} is ignored: svmio has no variable of that name{meant}")]);
+        }
+    }
+
+    #[test]
+    fn a_setting_that_there_is_not_is_left_to_whoever_refuses_it() {
+        let mistyped = ["SVMIO_START_LIMITS", "SVMIO_ofi_silent"];
+        assert!(among(&mistyped).is_empty(), "{:?}", among(&mistyped));
+        for name in mistyped {
+            let refused = Settings::from_sources(None, [(name.to_owned(), "3".to_owned())]);
+            assert!(refused.unwrap_err().to_string().contains(name), "{name}");
         }
     }
 

@@ -50,7 +50,7 @@ fn hosts_meet_without_being_asked() {
 fn what_makes_no_sense_is_told_and_one_node_needs_no_meeting() {
     for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi] {
         let program = Program::c("alone_first", mpi);
-        for (value, told) in [("init", None), ("later", Some("SVMIO_MEET is neither init nor open"))] {
+        for (value, told) in [("init", None), ("later", Some("SVMIO_MEET=later is neither init nor open"))] {
             let scratch = Scratch::new();
             let job = Job::new(&scratch, &program, 2).limit(LIMIT).argument("svm:/alone");
             let output = job.variable("SVMIO_MEET", value).succeed();

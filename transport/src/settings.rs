@@ -41,7 +41,7 @@ pub(crate) mod misfit;
 
 use assignment::Assignment;
 pub use byte_size::byte_size;
-pub use environment::{has_variable, variables};
+pub use environment::{has_variable, is_setting, variables};
 pub use misfit::Misfit;
 
 /// Names the file.

@@ -8,7 +8,7 @@ use svmio_svm::{DirectoryName, Entry, FileName, StoreSet};
 use super::byte_count::human;
 use super::error::CommandError;
 use super::output::Output;
-use super::record::{FIELDS, FileRecord, Record};
+use super::record::{FIELDS, FileRecord, Record, RecordedPath};
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help, complain};
@@ -71,10 +71,10 @@ pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
         let records: Vec<Record> = lines
             .into_iter()
             .map(|line| match line {
-                Line::Directory(name) => Record::Directory { path: name.to_string() },
+                Line::Directory(name) => Record::Directory { path: RecordedPath::of(name.as_path()) },
                 Line::File(name) => match look(&name) {
                     Ok(record) => Record::File(record),
-                    Err(error) => Record::Damaged { path: name.to_string(), error },
+                    Err(error) => Record::Damaged { path: RecordedPath::of(name.as_path()), error },
                 },
             })
             .collect();
@@ -96,7 +96,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
                         &record.size.to_string(),
                         &human(record.size),
                         &at_least(&record),
-                        &format!("{}/{}", record.segments, record.places()),
+                        &format!("{}/{}", record.segments, record.possible_segments()),
                         name,
                     ),
                     Err(_) => columns("?", "?", "?", "?", name),

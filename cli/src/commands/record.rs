@@ -1,5 +1,9 @@
 //! What there is to tell of a file.
 
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use serde::Serialize;
 use svmio_svm::{Error, FileName, Placement, SizeReason, StoreSet, StoredSegment};
 
@@ -12,22 +16,50 @@ pub(crate) enum Record {
     /// A directory.
     Directory {
         /// Its path.
-        path: String,
+        #[serde(flatten)]
+        path: RecordedPath,
     },
     /// A file that cannot be opened.
     Damaged {
         /// Its path.
-        path: String,
+        #[serde(flatten)]
+        path: RecordedPath,
         /// What is wrong with it.
         error: String,
     },
+}
+
+/// The path of a file or directory from the store's root. JSON is text, which names need not be.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecordedPath {
+    path: String,
+    /// Where the text does not tell them: its bytes, two hexadecimal digits each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+}
+
+impl RecordedPath {
+    /// Of what is called `name`, which begins at the root.
+    pub(crate) fn of(name: &Path) -> RecordedPath {
+        let path = Path::new("/").join(name);
+        let hexadecimal = || path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let path_bytes = path.to_str().is_none().then(hexadecimal);
+        RecordedPath { path: path.display().to_string(), path_bytes }
+    }
+}
+
+impl fmt::Display for RecordedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)
+    }
 }
 
 /// A file.
 #[derive(Debug, Serialize)]
 pub(crate) struct FileRecord {
     /// Its path.
-    pub(crate) path: String,
+    #[serde(flatten)]
+    pub(crate) path: RecordedPath,
     /// Its identity, 32 hexadecimal digits.
     pub(crate) id: String,
     /// The logical size, bytes.
@@ -69,6 +101,7 @@ const NOT_KNOWN: &str = "not known, an older svmio made the file";
 /// What `--json` says of its fields.
 pub(crate) const FIELDS: &str = "  type          \"file\", \"directory\" or \"damaged\"
   path          from the store's root
+  path_bytes    only where the path is not UTF-8, of which path shows what it can: its bytes, hexadecimal
   error         damaged: what is wrong with it
   id            file: its identity
   size          file: logical size, bytes
@@ -94,7 +127,7 @@ impl FileRecord {
         let file = stores.open(name)?;
         let segments = file.segments()?;
         let record = FileRecord {
-            path: name.to_string(),
+            path: RecordedPath::of(name.as_path()),
             id: file.id().to_string(),
             size: file.size(),
             stored: segments.iter().filter_map(|segment| segment.stored).sum(),
@@ -122,6 +155,11 @@ impl FileRecord {
         self.homes.iter().any(|home| home.missing)
     }
 
+    /// How many segments there may be: some exist beyond the end, too, where preallocating or writing failed.
+    pub(crate) fn possible_segments(&self) -> u64 {
+        self.places().max(self.segments)
+    }
+
     /// How many segments a file of this size without holes has.
     pub(crate) fn places(&self) -> u64 {
         self.size.div_ceil(self.segment_size)
@@ -146,4 +184,39 @@ pub(crate) fn homes(segments: &[StoredSegment]) -> Vec<Home> {
         homes[at].stored += segment.stored.unwrap_or(0);
     }
     homes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_text_is_told_by_its_bytes_besides() {
+        let json = |bytes: &[u8]| {
+            serde_json::to_value(RecordedPath::of(Path::new(OsStr::from_bytes(bytes)))).unwrap()
+        };
+        assert_eq!(json("d/é".as_bytes()), serde_json::json!({ "path": "/d/é" }));
+        let told = serde_json::json!({ "path": "/bad\u{fffd}", "path_bytes": "2f626164ff" });
+        assert_eq!(json(b"bad\xff"), told);
+    }
+
+    #[test]
+    fn no_more_segments_exist_than_are_possible() {
+        let file = |size, segments| FileRecord {
+            path: RecordedPath::of(Path::new("a")),
+            id: "0".into(),
+            size,
+            stored: 0,
+            segment_size: 100,
+            segment_size_reason: None,
+            placement: None,
+            segments,
+            homes: Vec::new(),
+        };
+        // Preallocating, or writing, has failed.
+        assert_eq!([file(0, 2), file(300, 4)].map(|file| file.possible_segments()), [2, 4]);
+        assert_eq!([file(0, 0), file(201, 1)].map(|file| file.possible_segments()), [0, 3]);
+    }
 }

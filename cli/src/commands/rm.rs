@@ -14,7 +14,9 @@ const EXAMPLES: &str = after_help!(
   svmio rm -r /                  all files of the store, which is written so and in no other way
   svmio rm -f /scratch/tmp       no failure where there is none
 
-A program that has a file open keeps it until it closes it. A directory goes with its last file. A file
+A program that has a file open keeps it until it closes it; one that has it open at a mounted directory loses it
+already where a copy of its descriptor was closed (the end of a process that it started counts) and it has not
+accessed the file since. A directory goes with its last file. A file
 that several nodes share is removed from all their stores: give them all, by a --store for each or by --hosts.
 What is left of it elsewhere goes when those stores are next used or verified together with these."
 );
@@ -41,7 +43,12 @@ pub(crate) struct RmArguments {
 
 /// Removes the paths.
 pub(crate) fn rm(arguments: &RmArguments) -> Result<Outcome, CommandError> {
-    let stores = arguments.store.open()?;
+    let stores = match arguments.force {
+        true => arguments.store.open_existing()?,
+        false => Some(arguments.store.open()?),
+    };
+    // In a store that is not there nothing is there.
+    let Some(stores) = stores else { return Ok(Outcome::Fine) };
     let mut outcome = Outcome::Fine;
     let overall = for_each(&arguments.paths, |path| match path.find(&stores) {
         Ok(Found::File(name)) => remove(&stores, &name, Missing::of(arguments.force)),

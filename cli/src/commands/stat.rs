@@ -5,7 +5,7 @@ use clap::Args;
 use super::byte_count::exact_and_human;
 use super::error::CommandError;
 use super::output::{Output, counted};
-use super::record::{FIELDS, FileRecord, NOT_GIVEN, Record};
+use super::record::{FIELDS, FileRecord, NOT_GIVEN, Record, RecordedPath};
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help, for_each};
@@ -41,14 +41,17 @@ pub(crate) fn stat(arguments: &StatArguments) -> Result<Outcome, CommandError> {
         let name = match path.find(&stores)? {
             Found::File(name) => name,
             Found::Directory(name) => {
-                records.push(Record::Directory { path: name.to_string() });
+                records.push(Record::Directory { path: RecordedPath::of(name.as_path()) });
                 return Ok(());
             }
         };
         match FileRecord::read(&stores, &name) {
             Ok((record, _)) => records.push(Record::File(record)),
             Err(error) => {
-                records.push(Record::Damaged { path: name.to_string(), error: error.to_string() });
+                records.push(Record::Damaged {
+                    path: RecordedPath::of(name.as_path()),
+                    error: error.to_string(),
+                });
                 return Err(error.into());
             }
         }
@@ -69,16 +72,16 @@ fn print(record: &Record, output: &mut Output) -> Result<(), CommandError> {
     let mut field = |name: &str, value: &str| output.line(format!("{name:>12}: {value}"));
     match record {
         Record::Directory { path } => {
-            field("Path", path)?;
+            field("Path", &path.to_string())?;
             field("Type", "directory")
         }
         Record::Damaged { path, error } => {
-            field("Path", path)?;
+            field("Path", &path.to_string())?;
             field("Type", "damaged file")?;
             field("Error", error)
         }
         Record::File(file) => {
-            field("Path", &file.path)?;
+            field("Path", &file.path.to_string())?;
             field("Type", "file")?;
             field("Identity", &file.id)?;
             field("Size", &exact_and_human(file.size))?;
@@ -86,7 +89,7 @@ fn print(record: &Record, output: &mut Output) -> Result<(), CommandError> {
             field("Segment size", &exact_and_human(file.segment_size))?;
             field("Size chosen", &file.reason_in_words())?;
             field("Placement", &file.placement_in_words())?;
-            field("Segments", &format!("{} of {}", file.segments, file.places()))?;
+            field("Segments", &format!("{} of {}", file.segments, file.possible_segments()))?;
             for home in &file.homes {
                 let stored = if home.missing { NOT_GIVEN.to_owned() } else { exact_and_human(home.stored) };
                 let part = format!("{}: {}, {stored}", home.node, counted(home.segments, "segment"));

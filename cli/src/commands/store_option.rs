@@ -1,6 +1,6 @@
 //! Which stores a command works on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use svmio_svm::{Store, StoreSet};
@@ -64,6 +64,22 @@ impl StoreOption {
         if self.hosts.is_empty() { self.here.open() } else { self.open_hosts() }
     }
 
+    /// The same, but for those stores of this machine that are not there; `None` where none is.
+    ///
+    /// # Errors
+    /// As [`StoreOption::open`].
+    pub(crate) fn open_existing(&self) -> Result<Option<StoreSet>, CommandError> {
+        if !self.hosts.is_empty() {
+            return self.open_hosts().map(Some);
+        }
+        let named = self.here.named()?;
+        let there: Vec<_> = named.iter().filter(|path| !is_absent(path)).cloned().collect();
+        if there.is_empty() && !named.is_empty() {
+            return Ok(None);
+        }
+        open_all(&there).map(Some)
+    }
+
     fn open_hosts(&self) -> Result<StoreSet, CommandError> {
         let directory = match &self.here.stores[..] {
             [] => None,
@@ -82,10 +98,7 @@ impl StoresHere {
     /// # Errors
     /// [`CommandError::NoStore`], [`CommandError::NoStoresNamed`]; otherwise as [`Store::open`] and [`StoreSet::new`].
     pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
-        match &self.named()?[..] {
-            [] => Ok(Store::from_environment()?.into()),
-            named => open_all(named),
-        }
+        open_all(&self.named()?)
     }
 
     fn named(&self) -> Result<Vec<PathBuf>, CommandError> {
@@ -103,11 +116,16 @@ impl StoresHere {
     }
 }
 
+fn is_absent(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
+}
+
+/// The stores at `paths`; the default one where there are none.
 fn open_all(paths: &[PathBuf]) -> Result<StoreSet, CommandError> {
-    let open = |path: &PathBuf| match path.try_exists() {
-        // A mistyped directory should not come into being.
-        Ok(false) => Err(CommandError::NoStore { path: path.clone() }),
-        _ => Ok(Store::open(path)?),
+    // A mistyped directory should not come into being.
+    let open = |path: &PathBuf| match is_absent(path) {
+        true => Err(CommandError::NoStore { path: path.clone() }),
+        false => Ok(Store::open(path)?),
     };
     let mut stores = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter();
     match stores.next() {

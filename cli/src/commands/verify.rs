@@ -6,6 +6,7 @@ use svmio_svm::{Report, StoreSet};
 
 use super::error::CommandError;
 use super::output::{Output, counted};
+use super::record::RecordedPath;
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help};
@@ -30,7 +31,7 @@ const FIELDS: &str = "\
 A JSON object instead; it has
   clean      whether nothing is damaged, no record either
   checked    the paths of the files that were looked at
-  damaged    for each damaged file its path and the error
+  damaged    for each damaged file its path (with path_bytes as of svmio ls --json) and the error
   reclaimed  what killed programs left behind, or who removed files without some of their nodes, and was removed
   repaired   if any: what one node's store lacked, or had in an older form, and has now from another's; and where an
              older file was restored that a killed svmio cp had set aside
@@ -77,13 +78,15 @@ struct Findings {
 
 #[derive(Debug, Serialize)]
 struct Aside {
-    path: String,
+    #[serde(flatten)]
+    path: RecordedPath,
     segment: String,
 }
 
 #[derive(Debug, Serialize)]
 struct Damage {
-    path: String,
+    #[serde(flatten)]
+    path: RecordedPath,
     error: String,
 }
 
@@ -151,7 +154,7 @@ fn look(stores: &StoreSet, path: &StorePath) -> Result<Report, CommandError> {
 impl From<Report> for Findings {
     fn from(report: Report) -> Findings {
         let damage = |(name, error): &(svmio_svm::FileName, svmio_svm::Error)| Damage {
-            path: name.to_string(),
+            path: RecordedPath::of(name.as_path()),
             error: error.to_string(),
         };
         Findings {
@@ -163,7 +166,10 @@ impl From<Report> for Findings {
             put_aside: report
                 .put_aside
                 .iter()
-                .map(|(name, path)| Aside { path: name.to_string(), segment: path.display().to_string() })
+                .map(|(name, path)| Aside {
+                    path: RecordedPath::of(name.as_path()),
+                    segment: path.display().to_string(),
+                })
                 .collect(),
             damaged_records: report.damaged_records.iter().map(|path| path.display().to_string()).collect(),
             unreclaimed: report.unreclaimed.as_ref().map(ToString::to_string),

@@ -67,6 +67,26 @@ fn a_foreign_store_is_refused() {
 }
 
 #[test]
+fn a_name_that_may_not_be_read_is_told_and_the_others_are_looked_at() {
+    need_root("runs the program as another user");
+    let setting = Setting::new();
+    for name in ["/before", "/ours", "/within/after"] {
+        setting.put(name, b"x");
+    }
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(setting.store_path()).status().unwrap();
+    assert!(given.success());
+    setting.put("/foreign", b"of root, in another user's store");
+    let verified = run_as_nobody(&setting, &["verify"]);
+    let told = text(&verified.stdout);
+    assert_eq!(verified.status.code(), Some(1), "{told}");
+    assert!(told.contains("damaged: /foreign: ") && told.contains("permission denied"), "{told}");
+    assert!(told.ends_with("4 files checked, 1 damaged, 0 leftovers reclaimed\n"), "{told}");
+    let listed = text(&run_as_nobody(&setting, &["ls", "-R"]).stdout);
+    assert_eq!(listed, "/before\n/foreign\n/ours\n/within/after\n");
+    assert_eq!(setting.printed(&["cat", "/foreign"]), "of root, in another user's store");
+}
+
+#[test]
 fn a_copy_into_a_directory_that_may_not_be_opened_leaves_nothing() {
     need_root("runs the program as another user");
     let setting = Setting::new();

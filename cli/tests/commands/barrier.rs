@@ -289,6 +289,11 @@ fn what_makes_no_sense_is_refused() {
         ),
         (&["sim", "barrier", "--model", "abacus"], "sci-switch"),
         (&["sim", "barrier", "nx", "--nodes", "100000"], "too many signals"),
+        // At once: what could be simulated before it would take minutes.
+        (
+            &["sim", "barrier", "linear", "nx2", "--nodes", "2..100000x2"],
+            "nx2 for 16384 ranks has too many signals",
+        ),
         (&["sim", "collective", "allreduce"], "reduce:rabenseifner"),
         (&["sim", "collective", "alltoall:pairwise", "--nodes", "100000"], "too many messages"),
     ];

@@ -97,6 +97,16 @@ fn settings_are_told_with_their_origin() {
 }
 
 #[test]
+fn a_setting_that_there_is_not_is_an_error_and_not_called_ignored() {
+    let setting = Setting::new();
+    let output = setting.svmio().args(["config", "--show"]).env("SVMIO_START_LIMITS", "3").output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("SVMIO_START_LIMITS: there is no key limits in section start"), "{message}");
+    assert!(!message.contains("ignored"), "{message}");
+}
+
+#[test]
 fn buffers_shrink_to_the_memory_that_there_is() {
     let setting = Setting::new();
     let buffers = |cap: &str| {

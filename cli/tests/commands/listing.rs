@@ -1,6 +1,8 @@
 //! `svmio ls` and `svmio stat`.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use serde_json::json;
 use svmio_svm::SegmentSize;
@@ -54,6 +56,25 @@ fn json_has_the_documented_fields() {
     assert_eq!(setting.json(&["ls", "--json", "d"]), json!([file]));
     assert_eq!(setting.json(&["ls", "--json", "-R"]), json!([file]));
     assert_eq!(setting.json(&["stat", "--json", "/d/file", "svm:/d"]), json!([file, directory]));
+}
+
+#[test]
+fn a_name_that_is_no_text_can_be_told_from_json() {
+    let setting = Setting::new();
+    let name = OsStr::from_bytes(b"/bad\xff");
+    let copied = setting
+        .svmio()
+        .args(["cp", "/proc/version"])
+        .arg(OsStr::from_bytes(b"svm:/bad\xff"))
+        .output()
+        .unwrap();
+    assert!(copied.status.success(), "{}", text(&copied.stderr));
+    let digits: String = name.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let listed = setting.json(&["ls", "--json"]);
+    assert_eq!((&listed[0]["path"], &listed[0]["path_bytes"]), (&json!("/bad\u{fffd}"), &json!(digits)));
+    let map = setting.svmio().args(["map", "--json"]).arg(name).output().unwrap();
+    let map: serde_json::Value = serde_json::from_slice(&map.stdout).unwrap();
+    assert_eq!(map["path_bytes"], json!(digits));
 }
 
 #[test]

@@ -56,6 +56,23 @@ fn what_is_missing_is_a_failure_unless_forced() {
 }
 
 #[test]
+fn a_store_that_is_not_there_is_a_failure_unless_forced() {
+    let setting = Setting::new();
+    let message = setting.complaint(1, &["rm", "/a"]);
+    assert!(message.contains("there is no store"), "{message}");
+    setting.printed(&["rm", "-f", "/a"]);
+    setting.printed(&["rm", "-rf", "/"]);
+    assert!(!setting.store_path().exists(), "nothing comes into being");
+    setting.put("/a", b"x");
+    let store = setting.store_path();
+    let both = ["--store", store.to_str().unwrap(), "--store", "/nowhere/store", "/a"];
+    setting.complaint(1, &[&["rm"][..], &both].concat());
+    assert_eq!(setting.object_count(), 1);
+    setting.printed(&[&["rm", "-f"][..], &both].concat());
+    assert_eq!(setting.object_count(), 0);
+}
+
+#[test]
 fn whoever_has_a_removed_file_open_keeps_it() {
     let setting = Setting::new();
     setting.put("/a", b"kept");

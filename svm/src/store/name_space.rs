@@ -16,7 +16,7 @@ use crate::units::FileId;
 use super::{Entry, NAMES, Store, entry};
 
 impl Store {
-    /// What the directory `name` holds, by name.
+    /// What the directory `name` holds, by name. A file has no identity where its name is damaged, or may not be read.
     ///
     /// # Errors
     /// [`Error::NoSuchFile`] where there is no such directory, [`Error::NotAFile`] where it is a file.
@@ -46,7 +46,9 @@ impl Store {
                 let name = FileName::from_relative(relative);
                 let id = match self.lookup(&name) {
                     Ok(id) => Some(id),
-                    Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => None,
+                    Err(Error::CorruptManifest { .. } | Error::Unwritten { .. } | Error::Access { .. }) => {
+                        None
+                    }
                     // Removed since, or a directory took its place.
                     Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => continue,
                     Err(e) => return Err(e),

@@ -35,7 +35,10 @@ impl StoreSet {
     /// Whether `name` leads to one file in all stores that have it.
     pub(super) fn is_whole_name(&self, name: &FileName) -> bool {
         let is_damaged = |member: Member<'_>| {
-            matches!(member.lookup(name), Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }))
+            matches!(
+                member.lookup(name),
+                Err(Error::CorruptManifest { .. } | Error::Unwritten { .. } | Error::Access { .. })
+            )
         };
         self.lookup(name).is_ok() && !self.members().any(is_damaged)
     }

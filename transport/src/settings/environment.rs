@@ -50,6 +50,14 @@ pub fn variables() -> impl Iterator<Item = String> {
     std::iter::once(CONFIG.to_owned()).chain(fields::all().iter().flat_map(keys))
 }
 
+/// Whether [`Settings::load`](super::Settings::load) takes the variable for a setting, and refuses it where there is none
+/// of that name.
+#[must_use]
+pub fn is_setting(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).map(str::to_ascii_lowercase);
+    rest.is_some_and(|rest| split(&rest).is_some())
+}
+
 /// Whether it is one of [`variables`]. Sections and keys may be in lower case, too.
 #[must_use]
 pub fn has_variable(name: &str) -> bool {

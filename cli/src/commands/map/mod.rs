@@ -11,7 +11,7 @@ use self::picture::{Glyphs, Layout, Picture};
 use super::byte_count::human;
 use super::error::CommandError;
 use super::output::{Output, counted};
-use super::record::{FileRecord, Home, NOT_GIVEN};
+use super::record::{FileRecord, Home, NOT_GIVEN, RecordedPath};
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help};
@@ -32,7 +32,7 @@ none, tell the homes apart. NO_COLOR=1 leaves colours out."
 
 const FIELDS: &str = "\
 A JSON object instead; it has
-  path, id, size, stored, segment_size, segment_size_reason, placement, homes
+  path, path_bytes, id, size, stored, segment_size, segment_size_reason, placement, homes
             as svmio stat --json
   segments  for each that exists, in ascending order:
     index   its number
@@ -59,7 +59,8 @@ pub(crate) struct MapArguments {
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 struct Map {
-    path: String,
+    #[serde(flatten)]
+    path: RecordedPath,
     id: String,
     size: u64,
     stored: u64,
@@ -161,7 +162,7 @@ fn draw(stores: &StoreSet, name: &FileName, output: &mut Output) -> Result<(), C
         "{}: {} in {} of {}, {} of them stored ({})",
         file.path,
         human(file.size),
-        counted(file.places(), "segment"),
+        counted(file.possible_segments(), "segment"),
         human(file.segment_size),
         file.segments,
         human(file.stored)

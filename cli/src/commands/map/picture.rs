@@ -178,9 +178,12 @@ fn letter(first: u8, home: usize) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::record::homes;
-    use super::*;
+    use std::path::Path;
+
     use svmio_svm::SegmentIndex;
+
+    use super::super::super::record::{RecordedPath, homes};
+    use super::*;
 
     const SEGMENT: u64 = 1 << 16;
     const PLAIN: Layout = Layout { width: 13 + 8, glyphs: Glyphs::ASCII, coloured: false };
@@ -195,7 +198,7 @@ mod tests {
             })
             .collect();
         let file = FileRecord {
-            path: "/a".into(),
+            path: RecordedPath::of(Path::new("a")),
             id: "0".into(),
             size,
             stored: 0,
@@ -241,7 +244,7 @@ mod tests {
         };
         let segments = [segment(0, "n1", Some(SEGMENT)), segment(1, "n2", None)];
         let file = FileRecord {
-            path: "/a".into(),
+            path: RecordedPath::of(Path::new("a")),
             id: "0".into(),
             size: 3 * SEGMENT,
             stored: SEGMENT,

@@ -31,7 +31,8 @@ pub(crate) struct BarrierArguments {
     #[arg(long, value_name = "MODEL", default_value = "sci-torus", value_parser = model)]
     model: String,
 
-    /// Numbers of nodes: 2..16 is each of them, 2..1024x2 each twice the one before
+    /// Numbers of nodes: 2..16 is each of them, 2..1024x2 each twice the one before. A million signals take some
+    /// seconds: among N ranks dissemination has N log2 N of them, nx2 N²
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2..16")]
     nodes: Vec<Counts>,
 
@@ -63,6 +64,11 @@ enum Simulated {
 /// Where an algorithm has no schedule for so many ranks, there are too many, or a file cannot be written.
 pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandError> {
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
+    // Before anything that takes long, and would have been for nothing.
+    for &nodes in &nodes {
+        let nodes = super::nodes(nodes, arguments.per_node)?;
+        arguments.algorithms.iter().try_for_each(|simulated| simulated.algorithm().check_on(&nodes))?;
+    }
     let mut algorithms = Vec::new();
     for simulated in &arguments.algorithms {
         let mut seconds = Vec::new();
@@ -93,17 +99,21 @@ impl Simulated {
         }
     }
 
+    fn algorithm(&self) -> &Algorithm {
+        match self {
+            Self::Algorithm(algorithm) => algorithm,
+            Self::Messages => &Algorithm::Dissemination,
+        }
+    }
+
     fn time(&self, model: &Arc<Model>, nodes: u32, per_node: u32) -> Result<Duration, CommandError> {
         let nodes = super::nodes(nodes, per_node)?;
         let simulation = Simulation::new(Arc::clone(model), nodes);
-        let (simulation, algorithm) = match self {
-            Self::Algorithm(algorithm) => (simulation, algorithm),
-            Self::Messages => {
-                let messages = Signalling::Messages { software: MESSAGE_SOFTWARE };
-                (simulation.signalling(messages), &Algorithm::Dissemination)
-            }
+        let simulation = match self {
+            Self::Algorithm(_) => simulation,
+            Self::Messages => simulation.signalling(Signalling::Messages { software: MESSAGE_SOFTWARE }),
         };
-        let schedule = algorithm.schedule_on(simulation.nodes())?;
+        let schedule = self.algorithm().schedule_on(simulation.nodes())?;
         Ok(simulation.run(&schedule).total)
     }
 }
