@@ -32,7 +32,7 @@ use crate::node::NodeName;
 
 use super::wire::{self, FileTruth, Reply, Request};
 use super::{Cluster, Context};
-use files::Files;
+use files::{Files, Served};
 use lending::Wanted;
 use waiting::Waiting;
 
@@ -92,12 +92,26 @@ impl Agent {
                     for lost in membership.lost().into_iter().filter(|lost| buried.insert(*lost)) {
                         // Before those that are served are looked for: none is between.
                         self.files.doubt_unserved();
-                        self.files.all().iter().for_each(|served| self.bury(served, lost));
+                        self.files.all().iter().for_each(|served| self.bury_at_once(served, lost));
                         self.forget_coherence(lost);
                     }
                 }
                 Err(error) => tracing::warn!("a request was not understood: {error}"),
             }
+        }
+    }
+
+    /// Gives back what a lost process had of a file; what that waits for, a thread of its own does.
+    fn bury_at_once(self: &Arc<Self>, served: &Served, lost: Rank) {
+        let orphans = self.bury(served, lost);
+        if orphans.is_empty() {
+            return;
+        }
+        let agent = Arc::clone(self);
+        let body = Box::new(move || agent.free(orphans));
+        if let Err(error) = self.context.fabric.back_end().spawn("agent-task", body) {
+            let name = served.attachment.name();
+            tracing::error!("what lost rank {lost} wrote to {name} under a lock may come home too late: {error}");
         }
     }
 
@@ -254,6 +268,7 @@ impl Agent {
                 self.clear_way(from, *file, &Wanted::new(range.clone(), *exclusive))
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
+            Request::BringHome { file, range } => self.bring_home_of_lost(*file, range),
             Request::Note { cost } => self.note(from, *cost),
             // Answered when it is time, and so only by way of messages.
             Request::Acquire { .. }
@@ -286,6 +301,7 @@ fn waits(request: &Request) -> bool {
         | Request::Sync { .. }
         | Request::GiveBack { .. }
         | Request::AskBack { .. }
+        | Request::BringHome { .. }
         | Request::Lock { .. } => true,
         Request::Join { .. }
         | Request::Place { .. }

@@ -85,6 +85,9 @@ pub(crate) enum Request {
     GiveBack { file: FileId, lock: LockNumber, place: u32 },
     /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
     AskBack { file: FileId, range: Range<u64>, exclusive: bool },
+    /// Of the node of a lost process: what that wrote under a lock on the range is to come home, before the lock goes
+    /// on.
+    BringHome { file: FileId, range: Range<u64> },
     /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for
     /// loads that went to make room are told along with it.
     Acquire { file: FileId, mapping: u32, length: u32, wish: Wish, gone: Vec<Gone> },
@@ -110,7 +113,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(in crate::cluster) const KINDS: [&str; 38] = [
+pub(in crate::cluster) const KINDS: [&str; 39] = [
     "join",
     "open",
     "find",
@@ -149,6 +152,7 @@ pub(in crate::cluster) const KINDS: [&str; 38] = [
     "note",
     "show",
     "missing",
+    "bringhome",
 ];
 
 impl Request {
@@ -193,6 +197,7 @@ impl Request {
             Request::Note { .. } => 35,
             Request::Show { .. } => 36,
             Request::Missing { .. } => 37,
+            Request::BringHome { .. } => 38,
         }
     }
 }
