@@ -6,7 +6,6 @@ use std::sync::{Arc, MutexGuard};
 
 use crate::cluster::{NodeIndex, Returned};
 use crate::error::Result;
-use crate::mapping::difference;
 use crate::mapping::twins::Twin;
 use crate::units::FileOffset;
 
@@ -16,8 +15,16 @@ use super::pages::{Home, Pages, State};
 /// Pages that are brought home together.
 const BATCH: usize = 64;
 
-/// What is sent to each home: the pages, and what they are compared with next.
-type Leaving = BTreeMap<NodeIndex, (Returned, Vec<(u64, Arc<Twin>)>)>;
+/// What is sent to each home.
+type Leaving = BTreeMap<NodeIndex, (Returned, Vec<Sent>)>;
+
+/// A page on its way home.
+struct Sent {
+    page: u64,
+    /// With what it is compared next, if it arrives.
+    twin: Arc<Twin>,
+    runs: Vec<Range<usize>>,
+}
 
 /// Whether a page stays when what was stored there is home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,18 +204,18 @@ impl Keeper {
         }
         let Some(State::Exclusive { twin, .. }) = pages.change(page, State::Shared) else { return Ok(()) };
         let bytes = self.memory.copy_of(page);
-        let runs = difference::runs(&bytes, &twin);
+        let runs = twin.changes(&bytes);
         Keeper::count(&self.counters.brought_home, runs.iter().map(|run| run.len() as u64).sum());
         let (returned, sent) = leaving.entry(home).or_default();
         returned.put(place, after == After::Stays, &runs, &bytes);
         let state = match after {
             After::Stays => {
                 // What is stored from here on is not on its way.
-                sent.push((page, Arc::new(self.twins.of(&bytes))));
+                sent.push(Sent { page, twin: Arc::new(self.twins.of(&bytes)), runs });
                 State::Exclusive { twin, is_flushing: true }
             }
             After::Goes => {
-                sent.push((page, Arc::clone(&twin)));
+                sent.push(Sent { page, twin: Arc::clone(&twin), runs });
                 State::Leaving { twin }
             }
         };
@@ -217,13 +224,18 @@ impl Keeper {
     }
 
     /// Gives pages that were sent their next state.
-    fn come_home(&self, sent: Vec<(u64, Arc<Twin>)>, after: After, are_home: bool) {
+    fn come_home(&self, sent: Vec<Sent>, after: After, are_home: bool) {
         let mut pages = self.pages();
-        for (page, sent) in sent {
+        for Sent { page, twin: next, runs } in sent {
             let this = page..page + 1;
+            if let Some(State::Exclusive { twin, .. } | State::Leaving { twin }) = pages.state(page)
+                && !are_home
+            {
+                twin.doubt(&runs);
+            }
             let done = match (pages.state(page), after) {
                 (Some(State::Exclusive { twin, .. }), After::Stays) => {
-                    let twin = if are_home { sent } else { Arc::clone(twin) };
+                    let twin = if are_home { next } else { Arc::clone(twin) };
                     pages.change(page, State::Exclusive { twin, is_flushing: false });
                     Ok(())
                 }

@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::cluster::{NodeIndex, Order, Returned};
-use crate::mapping::difference;
 
 use super::Keeper;
 use super::pages::State;
@@ -82,7 +81,7 @@ impl Keeper {
                 done = self.memory.protect(&this);
                 let bytes = self.memory.copy_of(page);
                 if let Some(State::Exclusive { twin, .. }) = pages.change(page, State::Shared) {
-                    let runs = difference::runs(&bytes, &twin);
+                    let runs = twin.changes(&bytes);
                     let changed = runs.iter().map(|run| run.len() as u64).sum();
                     Keeper::count(&self.counters.brought_home, changed);
                     obeyed.put(order.page, order.keeps, &runs, &bytes);
