@@ -51,6 +51,9 @@ pub(super) struct Agent {
     cluster: OnceLock<Weak<Cluster>>,
     /// What files have cost those who are leaving.
     costs: Mutex<BTreeMap<Rank, Cost>>,
+    /// How many of the next questions for orders a test has fail.
+    #[cfg(test)]
+    refusals: std::sync::atomic::AtomicU32,
 }
 
 impl Agent {
@@ -58,7 +61,18 @@ impl Agent {
         let (files, naming, caches) = (Files::default(), Mutex::default(), Mutex::default());
         let (context, cache) = (Arc::clone(context), Arc::clone(cache));
         let (waiting, cluster, costs) = (Waiting::default(), OnceLock::new(), Mutex::default());
-        Agent { context, files, naming, caches, waiting, cache, cluster, costs }
+        Agent {
+            context,
+            files,
+            naming,
+            caches,
+            waiting,
+            cache,
+            cluster,
+            costs,
+            #[cfg(test)]
+            refusals: Default::default(),
+        }
     }
 
     /// Tells the agent what it is part of.
@@ -111,7 +125,9 @@ impl Agent {
         let body = Box::new(move || agent.free(orphans));
         if let Err(error) = self.context.fabric.back_end().spawn("agent-task", body) {
             let name = served.attachment.name();
-            tracing::error!("what lost rank {lost} wrote to {name} under a lock may come home too late: {error}");
+            tracing::error!(
+                "what lost rank {lost} wrote to {name} under a lock may come home too late: {error}"
+            );
         }
     }
 
@@ -274,6 +290,7 @@ impl Agent {
             Request::Acquire { .. }
             | Request::AcquireAhead { .. }
             | Request::Attend { .. }
+            | Request::Return { .. }
             | Request::Surrender { .. }
             | Request::Withdraw { .. } => Err(self.cut_short()),
         }
@@ -318,6 +335,7 @@ fn waits(request: &Request) -> bool {
         | Request::Acquire { .. }
         | Request::AcquireAhead { .. }
         | Request::Attend { .. }
+        | Request::Return { .. }
         | Request::Surrender { .. }
         | Request::Withdraw { .. }
         | Request::Note { .. }
@@ -330,6 +348,23 @@ impl Agent {
     /// Whether a file is open here for other nodes.
     pub(super) fn serves(&self, file: crate::units::FileId) -> bool {
         self.files.known(file).is_some()
+    }
+
+    /// Has so many of the next questions for orders, and reports of what was ordered, fail, as where it lacks
+    /// descriptors.
+    pub(super) fn refuse_strict(&self, count: u32) {
+        self.refusals.store(count, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn refuses(&self, request: &Request) -> Result<()> {
+        use std::sync::atomic::Ordering::SeqCst;
+        let is_meant = matches!(request, Request::Attend { .. } | Request::Return { .. });
+        let left = |left: u32| left.checked_sub(1);
+        if is_meant && self.refusals.fetch_update(SeqCst, SeqCst, left).is_ok() {
+            Err(self.cut_short())
+        } else {
+            Ok(())
+        }
     }
 
     /// Answers what another process asks, but for the message.

@@ -9,6 +9,7 @@ mod late_writes;
 mod locked_holes;
 mod natively;
 mod opening;
+mod orders;
 mod turns;
 mod untold;
 

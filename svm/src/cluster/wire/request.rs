@@ -101,8 +101,11 @@ pub(crate) enum Request {
         ticket: u64,
         gone: Vec<Gone>,
     },
-    /// It has done what it was ordered to. Answered when there are new orders.
-    Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
+    /// It asks for orders, after so many returns. Answered when there are some.
+    Attend { file: FileId, mapping: u32, returns: u64 },
+    /// It has done what it was ordered to, by its `number`th return, from 1 on. Answered at once, when what it stored is
+    /// at home.
+    Return { file: FileId, mapping: u32, number: u64, pages: Vec<Surrendered> },
     /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others
     /// are copies for loads until they go.
     Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
@@ -113,7 +116,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(in crate::cluster) const KINDS: [&str; 39] = [
+pub(in crate::cluster) const KINDS: [&str; 40] = [
     "join",
     "open",
     "find",
@@ -153,6 +156,7 @@ pub(in crate::cluster) const KINDS: [&str; 39] = [
     "show",
     "missing",
     "bringhome",
+    "return",
 ];
 
 impl Request {
@@ -198,6 +202,7 @@ impl Request {
             Request::Show { .. } => 36,
             Request::Missing { .. } => 37,
             Request::BringHome { .. } => 38,
+            Request::Return { .. } => 39,
         }
     }
 }

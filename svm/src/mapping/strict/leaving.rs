@@ -36,7 +36,19 @@ enum After {
 impl Keeper {
     /// Brings home what was stored until now; the pages stay as they are.
     pub(super) fn bring_home(&self) -> Result<()> {
-        self.send_home(After::Stays)
+        self.send_home(After::Stays)?;
+        self.await_returned()
+    }
+
+    /// Waits until all is at home that went there by order until now.
+    fn await_returned(&self) -> Result<()> {
+        let mut pages = self.pages();
+        for (home, count) in pages.returning.under_way() {
+            while !pages.returning.has_ended(home, count)? {
+                pages = self.wait(pages, super::LOOK_AGAIN);
+            }
+        }
+        pages.returning.loss()
     }
 
     /// Gives all pages up that were asked for until now.

@@ -28,6 +28,7 @@
 //! | upgrade | order | Who waits to store may have to give up its copy first, when another's store came before at the home; it is then granted with the bytes. |
 //! | store | order | The kernel ends protecting when no processor can store any more without a fault: a store came before, and is in what goes home, or it faults. |
 //! | order | evict, flush | What is on its way home arrives before the order is obeyed, so that nothing older comes home over something newer. |
+//! | flush | order | What was stored into a page that has been given up is on its way home, which is waited for. |
 //! | load | evict | A page that is leaving can be loaded from until it goes: the home has it given up before another one may store. |
 //! | evict | order | A copy for loads goes at once, and its home is told later: it may still order it given up, which is answered at once. What is told names the wish, so that it is not about a copy that was got since. |
 
@@ -41,6 +42,8 @@ use crate::cluster::{Gone, NodeIndex, PagePlace};
 use crate::mapping::streams::Streams;
 use crate::mapping::twins::Twin;
 use crate::units::SegmentIndex;
+
+use super::returning::Returning;
 
 /// The states of a page; one that is missing has none.
 #[derive(Debug)]
@@ -121,6 +124,7 @@ pub(super) struct Pages {
     pub(super) streams: Streams,
     /// Copies for loads that went, of which their homes are not told yet.
     gone: HashMap<NodeIndex, Vec<Gone>>,
+    pub(super) returning: Returning,
     used: usize,
     tickets: u64,
 }
@@ -128,7 +132,8 @@ pub(super) struct Pages {
 impl Pages {
     pub(super) fn new(streams: Streams) -> Pages {
         let (records, homes, gone) = (LruCache::unbounded(), HashMap::new(), HashMap::new());
-        Pages { records, homes, streams, gone, used: 0, tickets: 0 }
+        let returning = Returning::default();
+        Pages { records, homes, streams, gone, returning, used: 0, tickets: 0 }
     }
 
     /// Pages' memory in use.
