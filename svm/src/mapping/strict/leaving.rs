@@ -36,7 +36,12 @@ enum After {
 impl Keeper {
     /// Brings home what was stored until now; the pages stay as they are.
     pub(super) fn bring_home(&self) -> Result<()> {
-        self.send_home(After::Stays)?;
+        let is_stored = |state: &State| matches!(state, State::Exclusive { .. } | State::Leaving { .. });
+        let todo = {
+            let pages = self.pages();
+            pages.oldest().filter(|(_, state)| is_stored(state)).map(|(page, _)| page).collect()
+        };
+        self.send_all(todo, After::Stays)?;
         self.await_returned()
     }
 
@@ -51,15 +56,38 @@ impl Keeper {
         pages.returning.loss()
     }
 
-    /// Gives all pages up that were asked for until now.
+    /// Gives all pages up whose bytes were asked for until now.
     pub(super) fn leave_all(&self) -> Result<()> {
-        self.await_asked();
-        self.send_home(After::Goes)?;
         let mut pages = self.pages();
-        let copies: Vec<_> =
-            pages.oldest().filter(|(_, state)| state.is_copy()).map(|(page, _)| page).collect();
-        copies.into_iter().for_each(|page| self.drop_copy(&mut pages, page));
-        Ok(())
+        let now = pages.ticket();
+        let mut old: Vec<_> = pages.oldest().map(|(page, _)| page).collect();
+        loop {
+            let mut stored = Vec::new();
+            old.retain(|page| {
+                if !pages.is_older(*page, now) {
+                    return false;
+                }
+                match pages.state(*page) {
+                    Some(state) if state.is_copy() => self.drop_copy(&mut pages, *page),
+                    Some(State::Exclusive { .. } | State::Leaving { .. }) => stored.push(*page),
+                    _ => {}
+                }
+                pages.is_older(*page, now)
+            });
+            if old.is_empty() {
+                break;
+            }
+            pages = if stored.is_empty() {
+                // The others are being asked for.
+                self.wait(pages, super::LOOK_AGAIN)
+            } else {
+                drop(pages);
+                self.send_all(stored, After::Goes)?;
+                self.pages()
+            };
+        }
+        drop(pages);
+        self.await_returned()
     }
 
     /// Has pages that were lost tried again.
@@ -135,24 +163,8 @@ impl Keeper {
         }
     }
 
-    /// Waits until nothing is asked for that was until now.
-    fn await_asked(&self) {
-        let mut pages = self.pages();
-        let newest = pages.newest_ticket();
-        let asked = pages.oldest().filter(|(_, state)| matches!(state, State::Asking { .. }));
-        let asked: Vec<_> = asked.map(|(page, _)| page).collect();
-        while asked.iter().any(|page| pages.is_asked(*page, newest)) {
-            pages = self.wait(pages, super::LOOK_AGAIN);
-        }
-    }
-
-    fn send_home(&self, after: After) -> Result<()> {
+    fn send_all(&self, mut todo: Vec<u64>, after: After) -> Result<()> {
         let mut outcome = Ok(());
-        let mut todo: Vec<_> = {
-            let pages = self.pages();
-            let is_stored = |state: &State| matches!(state, State::Exclusive { .. } | State::Leaving { .. });
-            pages.oldest().filter(|(_, state)| is_stored(state)).map(|(page, _)| page).collect()
-        };
         while !todo.is_empty() {
             let rest = todo.split_off(todo.len().min(BATCH));
             outcome = outcome.and(self.send_some(todo, after));
