@@ -36,7 +36,7 @@ mod shared_file;
 mod statistics;
 mod strictly;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod version_word;
 mod windows;
 mod wire;

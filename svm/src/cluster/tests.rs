@@ -3,7 +3,7 @@
 mod closing;
 mod crowded_locks;
 #[path = "../../tests/job/mod.rs"]
-mod job;
+pub(crate) mod job;
 mod joining;
 mod late_writes;
 mod locked_holes;

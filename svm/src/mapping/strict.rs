@@ -251,7 +251,7 @@ impl StrictMapping {
     /// thing.
     ///
     /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`], [`Error::NoSpace`], …: what could not be brought home is kept. But for what
+    /// [`Error::OnNode`], [`Error::Fabric`], [`Error::NoSpace`], …: what could not be brought home is kept. Not so what
     /// went home because another one wanted the page: where its home could not store it, or was lost, it is lost, which
     /// is told once.
     pub fn flush(&self) -> Result<()> {

@@ -146,8 +146,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Stores what was ordered home. What cannot be stored is lost: nobody has it any more, and who wants it is told, as
-    /// is who brings it.
+    /// Stores what was ordered home. What cannot be stored is lost: nobody has it any more, and who wants it is told,
+    /// as is who brings it.
     fn take_home(&self, served: &Served, party: Party, pages: &[Surrendered], mut data: &[u8]) -> Result<()> {
         let mut outcome = Ok(());
         for page in pages {

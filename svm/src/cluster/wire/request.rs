@@ -103,8 +103,8 @@ pub(crate) enum Request {
     },
     /// It asks for orders, after so many returns. Answered when there are some.
     Attend { file: FileId, mapping: u32, returns: u64 },
-    /// It has done what it was ordered to, by its `number`th return, from 1 on. Answered at once, when what it stored is
-    /// at home.
+    /// It has done what it was ordered to, by its `number`th return, from 1 on. Answered at once, when what it stored
+    /// is at home.
     Return { file: FileId, mapping: u32, number: u64, pages: Vec<Surrendered> },
     /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others
     /// are copies for loads until they go.

@@ -1,16 +1,12 @@
 //! What homes are brought by order, looked at from within.
 
-#[allow(dead_code, reason = "not all who include it need all of it")]
-#[path = "../../../tests/job/mod.rs"]
-mod job;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
+use crate::cluster::tests::job::{self, Process};
 use crate::cluster::{Order, Returned};
 use crate::{CacheSettings, FileName, OpenOptions, SegmentSize};
-use job::Process;
 
 const SEGMENT: u64 = 64 << 10;
 
