@@ -36,7 +36,7 @@ mod shared_file;
 mod statistics;
 mod strictly;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod version_word;
 mod windows;
 mod wire;
@@ -76,7 +76,7 @@ use read_ahead::Ahead;
 use roster::Roster;
 pub(crate) use shared_file::{SharedFile, UnderLock};
 pub use statistics::{CacheStatistics, ClusterStatistics, StraightStatistics};
-pub(crate) use strictly::{AskedAhead, MappingNumber, Returned};
+pub(crate) use strictly::{AskedAhead, AskedReturn, MappingNumber, Returned};
 pub(crate) use wire::{Gone, Order, PagePlace, Wish};
 use wire::{Reply, Request};
 

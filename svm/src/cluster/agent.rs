@@ -32,7 +32,7 @@ use crate::node::NodeName;
 
 use super::wire::{self, FileTruth, Reply, Request};
 use super::{Cluster, Context};
-use files::Files;
+use files::{Files, Served};
 use lending::Wanted;
 use waiting::Waiting;
 
@@ -51,6 +51,9 @@ pub(super) struct Agent {
     cluster: OnceLock<Weak<Cluster>>,
     /// What files have cost those who are leaving.
     costs: Mutex<BTreeMap<Rank, Cost>>,
+    /// How many of the next questions for orders a test has fail.
+    #[cfg(test)]
+    refusals: std::sync::atomic::AtomicU32,
 }
 
 impl Agent {
@@ -58,7 +61,18 @@ impl Agent {
         let (files, naming, caches) = (Files::default(), Mutex::default(), Mutex::default());
         let (context, cache) = (Arc::clone(context), Arc::clone(cache));
         let (waiting, cluster, costs) = (Waiting::default(), OnceLock::new(), Mutex::default());
-        Agent { context, files, naming, caches, waiting, cache, cluster, costs }
+        Agent {
+            context,
+            files,
+            naming,
+            caches,
+            waiting,
+            cache,
+            cluster,
+            costs,
+            #[cfg(test)]
+            refusals: Default::default(),
+        }
     }
 
     /// Tells the agent what it is part of.
@@ -92,12 +106,28 @@ impl Agent {
                     for lost in membership.lost().into_iter().filter(|lost| buried.insert(*lost)) {
                         // Before those that are served are looked for: none is between.
                         self.files.doubt_unserved();
-                        self.files.all().iter().for_each(|served| self.bury(served, lost));
+                        self.files.all().iter().for_each(|served| self.bury_at_once(served, lost));
                         self.forget_coherence(lost);
                     }
                 }
                 Err(error) => tracing::warn!("a request was not understood: {error}"),
             }
+        }
+    }
+
+    /// Gives back what a lost process had of a file; what that waits for, a thread of its own does.
+    fn bury_at_once(self: &Arc<Self>, served: &Served, lost: Rank) {
+        let orphans = self.bury(served, lost);
+        if orphans.is_empty() {
+            return;
+        }
+        let agent = Arc::clone(self);
+        let body = Box::new(move || agent.free(orphans));
+        if let Err(error) = self.context.fabric.back_end().spawn("agent-task", body) {
+            let name = served.attachment.name();
+            tracing::error!(
+                "what lost rank {lost} wrote to {name} under a lock may come home too late: {error}"
+            );
         }
     }
 
@@ -254,11 +284,13 @@ impl Agent {
                 self.clear_way(from, *file, &Wanted::new(range.clone(), *exclusive))
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
+            Request::BringHome { file, range } => self.bring_home_of_lost(*file, range),
             Request::Note { cost } => self.note(from, *cost),
             // Answered when it is time, and so only by way of messages.
             Request::Acquire { .. }
             | Request::AcquireAhead { .. }
             | Request::Attend { .. }
+            | Request::Return { .. }
             | Request::Surrender { .. }
             | Request::Withdraw { .. } => Err(self.cut_short()),
         }
@@ -286,6 +318,7 @@ fn waits(request: &Request) -> bool {
         | Request::Sync { .. }
         | Request::GiveBack { .. }
         | Request::AskBack { .. }
+        | Request::BringHome { .. }
         | Request::Lock { .. } => true,
         Request::Join { .. }
         | Request::Place { .. }
@@ -302,6 +335,7 @@ fn waits(request: &Request) -> bool {
         | Request::Acquire { .. }
         | Request::AcquireAhead { .. }
         | Request::Attend { .. }
+        | Request::Return { .. }
         | Request::Surrender { .. }
         | Request::Withdraw { .. }
         | Request::Note { .. }
@@ -314,6 +348,23 @@ impl Agent {
     /// Whether a file is open here for other nodes.
     pub(super) fn serves(&self, file: crate::units::FileId) -> bool {
         self.files.known(file).is_some()
+    }
+
+    /// Has so many of the next questions for orders, and reports of what was ordered, fail, as where it lacks
+    /// descriptors.
+    pub(super) fn refuse_strict(&self, count: u32) {
+        self.refusals.store(count, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn refuses(&self, request: &Request) -> Result<()> {
+        use std::sync::atomic::Ordering::SeqCst;
+        let is_meant = matches!(request, Request::Attend { .. } | Request::Return { .. });
+        let left = |left: u32| left.checked_sub(1);
+        if is_meant && self.refusals.fetch_update(SeqCst, SeqCst, left).is_ok() {
+            Err(self.cut_short())
+        } else {
+            Ok(())
+        }
     }
 
     /// Answers what another process asks, but for the message.

@@ -25,11 +25,21 @@ pub(crate) struct AskedAhead {
     length: usize,
 }
 
+/// What a home was told that it had ordered.
+pub(crate) struct AskedReturn(Question);
+
+/// The question for orders.
+pub(crate) struct AskedForOrders(Question);
+
 /// Which of a process's strict mappings of a file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MappingNumber(pub(crate) u32);
 
 impl Returned {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
     /// Adds a page, of whose bytes these runs were stored into, and which is kept or not.
     pub(crate) fn put(&mut self, page: PagePlace, keeps: bool, runs: &[Range<usize>], bytes: &[u8]) {
         let change =
@@ -101,18 +111,51 @@ impl SharedFile {
         taken.ok_or_else(|| self.out_of_place(home))
     }
 
-    /// Tells a home what was done, and waits for what it wants to be done next; `None` when the mapping was withdrawn.
-    pub(crate) fn attend(
+    /// Tells a home what was done, as it had ordered, for the `number`th time.
+    pub(crate) fn begin_return(
         &self,
         (home, mapping): (NodeIndex, MappingNumber),
-        obeyed: Returned,
-    ) -> Result<Option<Vec<Order>>> {
-        let request = Request::Attend { file: self.file(), mapping: mapping.0, obeyed: obeyed.pages };
-        match self.cluster().context().ask_with(home, &request, &obeyed.data, &mut |_, _| {})? {
+        number: u64,
+        obeyed: &Returned,
+    ) -> Result<AskedReturn> {
+        let (file, pages) = (self.file(), obeyed.pages.clone());
+        let request = Request::Return { file, mapping: mapping.0, number, pages };
+        self.cluster().context().begin(home, &request, &obeyed.data).map(AskedReturn)
+    }
+
+    /// Waits until it is there; returns why some of it is lost.
+    pub(crate) fn finish_return(&self, home: NodeIndex, asked: AskedReturn) -> Result<Option<Error>> {
+        match self.cluster().context().wait(home, asked.0, &mut |_, _| {})? {
+            Reply::Returned { loss } => {
+                let node = || self.cluster().context().roster.name(home).clone();
+                Ok(loss.map(|(kind, message)| Error::OnNode { node: node(), kind, message }))
+            }
+            _ => Err(self.out_of_place(home)),
+        }
+    }
+
+    /// Asks a home what it wants to be done, after it was told so many times what was.
+    pub(crate) fn begin_attend(
+        &self,
+        (home, mapping): (NodeIndex, MappingNumber),
+        returns: u64,
+    ) -> Result<AskedForOrders> {
+        let request = Request::Attend { file: self.file(), mapping: mapping.0, returns };
+        self.cluster().context().begin(home, &request, &[]).map(AskedForOrders)
+    }
+
+    /// Waits for it; `None` when the mapping was withdrawn.
+    pub(crate) fn finish_attend(&self, home: NodeIndex, asked: AskedForOrders) -> Result<Option<Vec<Order>>> {
+        match self.cluster().context().wait(home, asked.0, &mut |_, _| {})? {
             Reply::Orders(orders) => Ok(Some(orders)),
             Reply::Done => Ok(None),
             _ => Err(self.out_of_place(home)),
         }
+    }
+
+    /// That a home is not lost.
+    pub(crate) fn check_home(&self, home: NodeIndex) -> Result<()> {
+        self.cluster().check_home(home)
     }
 
     /// Brings pages home.

@@ -3,12 +3,13 @@
 mod closing;
 mod crowded_locks;
 #[path = "../../tests/job/mod.rs"]
-mod job;
+pub(crate) mod job;
 mod joining;
 mod late_writes;
 mod locked_holes;
 mod natively;
 mod opening;
+mod orders;
 mod turns;
 mod untold;
 

@@ -172,6 +172,10 @@ pub(crate) enum Reply {
         has_bytes: bool,
     },
     Orders(Vec<Order>),
+    /// What was stored into pages that were ordered home is there; why some of it could not be stored, and is lost.
+    Returned {
+        loss: Option<(ErrorKind, String)>,
+    },
     /// Which of the pages are granted, whose bytes follow.
     GrantedAhead(Vec<bool>),
 }

@@ -29,6 +29,20 @@ pub(super) fn runs(page: &[u8], twin: &[u8]) -> Vec<Range<usize>> {
     runs
 }
 
+/// The runs of bytes that are in either, ascending; none touches the next.
+pub(super) fn union(one: &[Range<usize>], other: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut all: Vec<_> = one.iter().chain(other).cloned().collect();
+    all.sort_unstable_by_key(|run| run.start);
+    let mut united: Vec<Range<usize>> = Vec::with_capacity(all.len());
+    for run in all {
+        match united.last_mut() {
+            Some(last) if last.end >= run.start => last.end = last.end.max(run.end),
+            _ => united.push(run),
+        }
+    }
+    united
+}
+
 /// Bytes that are compared at once.
 const BLOCK: usize = u64::BITS as usize;
 

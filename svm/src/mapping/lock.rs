@@ -9,7 +9,6 @@ use crate::range_lock::RangeLock;
 use crate::units::FileOffset;
 
 use super::Mapping;
-use super::difference;
 use super::page::PageState;
 use super::service::Service;
 use super::write_back::After;
@@ -113,13 +112,14 @@ impl Service {
             changed.retain(|page| match table.state(*page) {
                 Some(PageState::Dirty { twin }) => {
                     let (start, bytes) = (page * size, self.memory.copy_of(*page));
-                    for run in difference::runs(&bytes, twin) {
-                        let within = |at: u64| at.saturating_sub(start).min(size) as usize;
+                    let within = |at: u64| at.saturating_sub(start).min(size) as usize;
+                    for run in twin.changes(&bytes) {
                         let given = within(range.start.0).max(run.start)..within(range.end.0).min(run.end);
                         if !given.is_empty() {
                             self.memory.overwrite(*page, given.clone(), &twin[given]);
                         }
                     }
+                    twin.settle(&(within(range.start.0)..within(range.end.0)));
                     // Whoever comes next may have changed it.
                     table.set_version(*page, None);
                     false

@@ -7,6 +7,7 @@
 //!                            ├─ serving   faults: a page is wished for at its home  ◄── Handlers: threads in epoll
 //!                            ├─ ahead     copies for loads that nobody waits for yet  ◄── rows of faults
 //!                            ├─ orders    what homes want back                      ◄── a thread for each home
+//!                            │  └─ returning  what is on its way home by that      ──► flush waits for it
 //!                            └─ leaving   pages that go home unasked                ◄── flush, refresh, room, the end
 //!
 //!   at each home: the agent, with a directory of its pages (cluster/agent/directory.rs)
@@ -18,6 +19,7 @@ mod ahead;
 mod leaving;
 mod orders;
 mod pages;
+mod returning;
 mod serving;
 
 use std::collections::BTreeMap;
@@ -249,7 +251,9 @@ impl StrictMapping {
     /// thing.
     ///
     /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`], [`Error::NoSpace`], …: what could not be brought home is kept.
+    /// [`Error::OnNode`], [`Error::Fabric`], [`Error::NoSpace`], …: what could not be brought home is kept. Not so what
+    /// went home because another one wanted the page: where its home could not store it, or was lost, it is lost, which
+    /// is told once.
     pub fn flush(&self) -> Result<()> {
         self.keeper.bring_home()?;
         self.keeper.mark_direct()?;
@@ -400,3 +404,6 @@ impl Keeper {
         start.max(all.start)..(start + count).min(all.end)
     }
 }
+
+#[cfg(test)]
+mod tests;

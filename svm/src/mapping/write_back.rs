@@ -8,7 +8,6 @@ use crate::cluster::{Merge, Merging};
 use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
-use super::difference;
 use super::page::PageState;
 use super::service::{Counters, Service};
 use super::table::{Place, Table, runs};
@@ -34,6 +33,8 @@ pub(super) enum After {
 struct Leaving {
     page: u64,
     twin: Arc<Twin>,
+    /// What is sent of it, or was.
+    runs: Vec<Range<usize>>,
     is_home: bool,
 }
 
@@ -107,7 +108,8 @@ impl Service {
         for page in pages {
             table.change(page, |state| match state {
                 PageState::Dirty { twin } => {
-                    leaving.push(Leaving { page, twin: Arc::clone(&twin), is_home: false });
+                    let sent = Arc::clone(&twin);
+                    leaving.push(Leaving { page, twin: sent, runs: Vec::new(), is_home: false });
                     PageState::WritingBack { twin, is_wanted: false }
                 }
                 other => other,
@@ -124,7 +126,8 @@ impl Service {
         for number in 0..leaving.len() {
             let page = leaving[number].page;
             let bytes = self.memory.copy_of(page);
-            let runs = difference::runs(&bytes, &leaving[number].twin);
+            leaving[number].runs = leaving[number].twin.changes(&bytes);
+            let runs = &leaving[number].runs;
             if runs.is_empty() {
                 leaving[number].is_home = true;
                 continue;
@@ -202,11 +205,12 @@ impl Service {
     fn come_home(&self, leaving: Vec<Leaving>, after: After) {
         let mut table = self.table();
         let (mut open, mut clean, mut wake) = (Vec::new(), Vec::new(), Vec::new());
-        for Leaving { page, is_home, .. } in leaving {
+        for Leaving { page, twin, runs, is_home } in leaving {
             let Some(PageState::WritingBack { is_wanted, .. }) = table.state(page) else { continue };
             let is_wanted = *is_wanted;
             match (is_home, after) {
                 (false, _) => {
+                    twin.doubt(&runs);
                     let Some(record) = table.remove(page) else { continue };
                     if let PageState::WritingBack { twin, .. } = record.state {
                         // As one that was used last: others are tried before it.

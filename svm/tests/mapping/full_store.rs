@@ -105,3 +105,38 @@ fn what_a_full_home_does_not_take_is_kept_but_for_what_was_stored_under_a_lock()
         });
     });
 }
+
+#[test]
+fn a_byte_that_may_have_come_home_with_what_failed_comes_home_again_also_where_it_is_as_it_was() {
+    with_small_store(2, |stores, set_full| {
+        on_nodes(stores, |process| {
+            let file = open(process, &small_segments());
+            if process.rank() == 0 {
+                // Its second page has no storage, and does not get any.
+                file.write_at(FileOffset(0), &[0; PAGE as usize]).unwrap();
+                file.set_size(SEGMENT).unwrap();
+            }
+            process.sync(&file).unwrap();
+            if process.rank() == 0 {
+                set_full(true);
+            }
+            process.meet();
+            if process.rank() == 1 {
+                let mapping = map(&file, SEGMENT, &MappingOptions::new());
+                store(&mapping, 5, 1);
+                store(&mapping, PAGE + 200, 2);
+                assert_eq!(mapping.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+                store(&mapping, 5, 0);
+                set_full(false);
+                mapping.flush().unwrap();
+            }
+            process.sync(&file).unwrap();
+            let byte = |at| {
+                let mut byte = [9];
+                file.read_at(FileOffset(at), &mut byte).unwrap();
+                byte[0]
+            };
+            assert_eq!([5, PAGE + 200].map(byte), [0, 2]);
+        });
+    });
+}

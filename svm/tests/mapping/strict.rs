@@ -212,6 +212,53 @@ fn what_was_asked_for_before_a_refresh_is_no_older_than_it() {
 }
 
 #[test]
+fn a_page_that_others_begin_to_store_into_is_no_older_than_a_refresh_either() {
+    const BYTES: u64 = SEGMENT;
+    let rounds = if job::is_full() { 1000 } else { 100 };
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = filled_by_the_second(process);
+        let mapping = &map_strictly(&file, BYTES);
+        let is_over = &AtomicBool::new(false);
+        let mut old = Vec::new();
+        std::thread::scope(|scope| {
+            if process.rank() == 0 {
+                // It makes copies for loads ones that may be stored into, all the while.
+                for place in 1..3 {
+                    scope.spawn(move || {
+                        while !is_over.load(Relaxed) {
+                            (0..BYTES / PAGE).for_each(|page| {
+                                let at = page * PAGE + place;
+                                store(mapping, at, load(mapping, at).wrapping_add(1));
+                            });
+                        }
+                    });
+                }
+            }
+            for round in 0..rounds {
+                process.meet();
+                let now = round as u8;
+                if process.rank() == 1 {
+                    let write = |page| file.write_at(FileOffset(page * PAGE), &[now]).map(|_| ());
+                    (0..BYTES / PAGE).try_for_each(write).unwrap();
+                    file.flush().unwrap();
+                    process.meet();
+                } else {
+                    process.meet();
+                    mapping.refresh().unwrap();
+                    let is_old = |page: &u64| load(mapping, page * PAGE) != now;
+                    old.extend((0..BYTES / PAGE).filter(is_old).map(|page| (round, page)));
+                }
+            }
+            is_over.store(true, Relaxed);
+        });
+        // The others do not end before they are told to.
+        assert_eq!(old, [], "rounds and pages");
+        process.meet();
+    });
+}
+
+#[test]
 fn a_lost_process_takes_what_it_stored_and_each_is_told_once() {
     let (_directory, stores) = job::stores(3);
     on_nodes(&stores, |process| {

@@ -21,6 +21,7 @@ fn a_lost_rank_s_lock_is_free_and_its_node_s_kept_ones_stay() {
                 held.release().unwrap();
             }
             std::mem::forget(exclusive(&file, 0, 8));
+            set_word(&file, 0, 1);
         }
         process.meet();
         if process.rank() == 0 {
@@ -29,10 +30,17 @@ fn a_lost_rank_s_lock_is_free_and_its_node_s_kept_ones_stay() {
         }
         process.meet();
         if process.rank() == 2 {
-            exclusive(&file, 0, 8).release().unwrap();
+            let held = exclusive(&file, 0, 8);
+            set_word(&file, 0, 10);
+            held.release().unwrap();
         }
         process.meet();
         if process.rank() == 1 {
+            // What the lost one of its node wrote there is older.
+            let held = exclusive(&file, 0, 8);
+            assert_eq!(word(&file, 0), 10);
+            held.release().unwrap();
+            file.flush().unwrap();
             let before = requests(process);
             let held = exclusive(&file, 1000, 8);
             assert_eq!(add(&file, 1000), 4);
@@ -41,9 +49,11 @@ fn a_lost_rank_s_lock_is_free_and_its_node_s_kept_ones_stay() {
         }
         process.meet();
         if process.rank() == 2 {
-            let held = exclusive(&file, 1000, 8);
-            assert_eq!(word(&file, 1000), 4);
-            held.release().unwrap();
+            for (at, expected) in [(0, 10), (1000, 4)] {
+                let held = exclusive(&file, at, 8);
+                assert_eq!(word(&file, at), expected);
+                held.release().unwrap();
+            }
         }
     });
     assert!(is_stopped.into_inner());

@@ -27,6 +27,7 @@ pub(super) fn concerns(request: &Request) -> bool {
         Request::Acquire { .. }
             | Request::AcquireAhead { .. }
             | Request::Attend { .. }
+            | Request::Return { .. }
             | Request::Surrender { .. }
             | Request::Withdraw { .. }
     )
@@ -68,6 +69,8 @@ impl Agent {
     }
 
     fn serve_coherence(&self, from: Rank, number: u64, request: &Request, data: &[u8]) -> Result<()> {
+        #[cfg(test)]
+        self.refuses(request)?;
         match request {
             Request::Acquire { file, mapping, length, wish, gone } => {
                 let served = self.files.get(&self.context, *file)?;
@@ -98,16 +101,28 @@ impl Agent {
                 let reply = Reply::GrantedAhead(granted.collect());
                 self.send(from, number, &reply, &bytes);
             }
-            Request::Attend { file, mapping, obeyed } => {
+            Request::Attend { file, mapping, returns } => {
                 let (served, party) =
                     (self.files.get(&self.context, *file)?, Party { rank: from, mapping: *mapping });
-                self.take_home(&served, party, obeyed, data);
-                for Surrendered { page, keeps, .. } in obeyed {
-                    let acts = directory_of(&served).obeyed(party, *page, *keeps);
-                    self.act(&served, acts);
+                if directory_of(&served).lacks_returns(party, *returns) {
+                    return Err(self.told("what it ordered before has not come yet".into()));
                 }
                 let acts = directory_of(&served).attend(party, number);
                 self.act(&served, acts);
+            }
+            Request::Return { file, mapping, number: count, pages } => {
+                let (served, party) =
+                    (self.files.get(&self.context, *file)?, Party { rank: from, mapping: *mapping });
+                let mut loss = None;
+                if directory_of(&served).is_new_return(party, *count) {
+                    loss = self.take_home(&served, party, pages, data).err();
+                    for Surrendered { page, keeps, .. } in pages {
+                        let acts = directory_of(&served).obeyed(party, *page, *keeps);
+                        self.act(&served, acts);
+                    }
+                }
+                let loss = loss.map(|error| (error.kind(), error.to_string()));
+                self.send(from, number, &Reply::Returned { loss }, &[]);
             }
             Request::Surrender { file, mapping, pages } => {
                 let (served, party) =
@@ -131,8 +146,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Stores what was ordered home. What cannot be stored is lost: nobody has it any more, and who wants it is told.
-    fn take_home(&self, served: &Served, party: Party, pages: &[Surrendered], mut data: &[u8]) {
+    /// Stores what was ordered home. What cannot be stored is lost: nobody has it any more, and who wants it is told,
+    /// as is who brings it.
+    fn take_home(&self, served: &Served, party: Party, pages: &[Surrendered], mut data: &[u8]) -> Result<()> {
+        let mut outcome = Ok(());
         for page in pages {
             let bytes: u64 = page.changes.iter().map(Part::bytes).sum();
             let (its, rest) = data.split_at(data.len().min(bytes as usize));
@@ -145,8 +162,10 @@ impl Agent {
                     page.page.segment
                 );
                 directory_of(served).spoil(party.rank, page.page);
+                outcome = outcome.and(Err(error));
             }
         }
+        outcome
     }
 
     /// Does what the directory has decided.

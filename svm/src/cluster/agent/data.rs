@@ -243,7 +243,7 @@ impl Agent {
         self.told("what was asked does not fit together".into())
     }
 
-    fn told(&self, message: String) -> Error {
+    pub(super) fn told(&self, message: String) -> Error {
         Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
     }
 }

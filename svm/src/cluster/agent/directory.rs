@@ -58,8 +58,8 @@ pub(super) struct Directory {
     /// they need.
     pages: BTreeMap<PagePlace, Page>,
     parties: HashMap<Party, Attendance>,
-    /// Mappings that have ended while they did what they had been ordered. They ask for orders once more, and bring
-    /// what they had been asked for: until then it is waited for.
+    /// Mappings that have ended while they did not ask for orders. They do so once more. Those that had been told some
+    /// bring before what they had been asked for: until then it is waited for.
     ended: BTreeSet<Party>,
 }
 
@@ -99,6 +99,10 @@ struct Loss {
 struct Attendance {
     /// The request by which it asks for orders.
     number: Option<u64>,
+    /// It has asked for orders before.
+    has_asked: bool,
+    /// How often it has brought home what it was ordered.
+    returns: u64,
     orders: VecDeque<Order>,
 }
 
@@ -157,13 +161,27 @@ impl Directory {
         self.tidy(place);
     }
 
+    /// Whether a mapping has brought home what it was ordered more often than is known here. What it asks after that
+    /// has to wait.
+    pub(super) fn lacks_returns(&self, party: Party, count: u64) -> bool {
+        self.parties.get(&party).is_some_and(|attendance| attendance.returns < count)
+    }
+
+    /// A mapping brings home what it was ordered, for the `count`th time; whether it is told so for the first time.
+    pub(super) fn is_new_return(&mut self, party: Party, count: u64) -> bool {
+        let returns = &mut self.parties.entry(party).or_default().returns;
+        let is_new = *returns < count;
+        *returns = count.max(*returns);
+        is_new
+    }
+
     /// A mapping asks for orders.
     pub(super) fn attend(&mut self, party: Party, number: u64) -> Vec<Act> {
         if self.ended.remove(&party) {
             return self.dismiss(party, number);
         }
         let attendance = self.parties.entry(party).or_default();
-        attendance.number = Some(number);
+        (attendance.number, attendance.has_asked) = (Some(number), true);
         attendance.tell(party).into_iter().collect()
     }
 
@@ -173,7 +191,13 @@ impl Directory {
             Some(number) => self.dismiss(party, number),
             None => {
                 self.ended.insert(party);
-                Vec::new()
+                // It has been told no orders, and may never come to ask for some.
+                let knows_none = self.parties.get(&party).is_none_or(|attendance| !attendance.has_asked);
+                if !knows_none {
+                    return Vec::new();
+                }
+                self.parties.remove(&party);
+                self.forget(party, false)
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! They stand in the same table as those of the node's own ranks. Each rank that holds one or waits for one has a
 //! place among the processes that have the file open, taken for it by the agent: when the rank is lost the agent
-//! leaves that place, and the table takes it for dead like any process of this node. A lock that a node keeps belongs
+//! leaves that place, and the table takes it for dead like any process of this node; later, where the rank may have
+//! written under a lock: that comes home first. A lock that a node keeps belongs
 //! to the node's leader, in whatever rank's name it was asked for, and goes when the leader is lost. What was asked for
 //! in the leader's name and is not kept after all stays in the leader's place and is the rank's, so the place stays,
 //! too.
@@ -11,12 +12,14 @@
 //!   lending         an agent locks for other nodes' ranks, and has asked back what is kept in the way
 //!   ├─ lent         what is lent of a file, to whom; who waits, and for what
 //!   ├─ history      how often a node has asked for the same lock: whether it is to keep it
+//!   ├─ orphans      locks of ranks that are lost: what was written under them comes home first
 //!   └─ giving_back  the other side: this node keeps a lock, which its home asks back
 //! ```
 
 mod giving_back;
 mod history;
 mod lent;
+mod orphans;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +39,7 @@ use super::files::Served;
 pub(super) use giving_back::forget_kept;
 use lent::{Due, Kept, Loan};
 pub(super) use lent::{Lent, Wanted};
+pub(super) use orphans::Orphans;
 
 /// Marks what is no number of a thread; the kernel's are smaller.
 const NO_THREAD: u32 = 1 << 31;
@@ -75,13 +79,13 @@ impl Agent {
         let (token, presence) = locked.inspect_err(|_| {
             served.lent.end(number);
         })?;
-        let kept = place.map(|place| Kept { node, place, wanted: wanted.clone(), is_asked_back: false });
-        let loan = Loan { holder: rank, token, kept, _presence: presence };
+        let kept = place.map(|place| Kept { node, place, is_asked_back: false });
+        let loan = Loan { holder: rank, token, wanted: wanted.clone(), kept, _presence: presence };
         let is_kept = served.lent.lend(number, loan, leader);
         for holder in [rank, leader] {
             if is_lost(holder) {
                 // Lost while it waited.
-                self.bury(&served, holder);
+                self.free(self.bury(&served, holder));
             }
         }
         Ok(Reply::Locked { lock: number, is_kept })
@@ -148,14 +152,16 @@ impl Agent {
             match uses {
                 Ok(uses) => {
                     let loan = served.lent.take_off(due.lock);
-                    if let Some(Loan { kept: Some(kept), .. }) = &loan {
-                        served.lent.learn(kept, uses);
+                    if let Some(Loan { kept: Some(kept), wanted, .. }) = &loan {
+                        served.lent.learn(kept.node, wanted, uses);
                     }
                     if let Some(loan) = loan {
                         release(&served.attachment, loan.token);
                     }
                 }
-                Err(_) if context.fabric.membership().check(leader).is_err() => self.bury(served, leader),
+                Err(_) if context.fabric.membership().check(leader).is_err() => {
+                    self.free(self.bury(served, leader));
+                }
                 Err(error) => {
                     served.lent.ask_again(due.lock);
                     outcome = Err(error);

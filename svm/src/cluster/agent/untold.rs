@@ -13,11 +13,13 @@ use svmio_transport::Rank;
 
 use super::Agent;
 use super::files::Served;
+use super::lending::Orphans;
 
 impl Agent {
     /// Gives back what a lost process had of a file, after what it may have changed is counted: who gets a lock that it
-    /// held, looks for changes next.
-    pub(super) fn bury(&self, served: &Served, lost: Rank) {
+    /// held, looks for changes next. Locks under which it may have written are returned: they are to be
+    /// [freed](Agent::free) by who may wait.
+    pub(super) fn bury(&self, served: &Served, lost: Rank) -> Orphans {
         served.windows.strike_off(lost, |index| {
             // As when it tells of them.
             served.attachment.mark_dirty_for_another(index);
@@ -27,6 +29,6 @@ impl Agent {
         if roster.node_of(lost) == roster.own() {
             served.add_unknown_to_all();
         }
-        served.lent.forget_rank(&served.attachment, lost);
+        served.lent.forget_rank(&served.attachment, lost)
     }
 }

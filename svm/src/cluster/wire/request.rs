@@ -86,6 +86,9 @@ pub(crate) enum Request {
     GiveBack { file: FileId, lock: LockNumber, place: u32 },
     /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
     AskBack { file: FileId, range: Range<u64>, exclusive: bool },
+    /// Of the node of a lost process: what that wrote under a lock on the range is to come home, before the lock goes
+    /// on.
+    BringHome { file: FileId, range: Range<u64> },
     /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for
     /// loads that went to make room are told along with it.
     Acquire { file: FileId, mapping: u32, length: u32, wish: Wish, gone: Vec<Gone> },
@@ -99,8 +102,11 @@ pub(crate) enum Request {
         ticket: u64,
         gone: Vec<Gone>,
     },
-    /// It has done what it was ordered to. Answered when there are new orders.
-    Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
+    /// It asks for orders, after so many returns. Answered when there are some.
+    Attend { file: FileId, mapping: u32, returns: u64 },
+    /// It has done what it was ordered to, by its `number`th return, from 1 on. Answered at once, when what it stored
+    /// is at home.
+    Return { file: FileId, mapping: u32, number: u64, pages: Vec<Surrendered> },
     /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others
     /// are copies for loads until they go.
     Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
@@ -111,7 +117,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(in crate::cluster) const KINDS: [&str; 38] = [
+pub(in crate::cluster) const KINDS: [&str; 40] = [
     "join",
     "open",
     "find",
@@ -150,6 +156,8 @@ pub(in crate::cluster) const KINDS: [&str; 38] = [
     "note",
     "show",
     "missing",
+    "bringhome",
+    "return",
 ];
 
 impl Request {
@@ -194,6 +202,8 @@ impl Request {
             Request::Note { .. } => 35,
             Request::Show { .. } => 36,
             Request::Missing { .. } => 37,
+            Request::BringHome { .. } => 38,
+            Request::Return { .. } => 39,
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, MutexGuard};
 
 use crate::cluster::{NodeIndex, Returned};
 use crate::error::Result;
-use crate::mapping::difference;
 use crate::mapping::twins::Twin;
 use crate::units::FileOffset;
 
@@ -16,8 +15,16 @@ use super::pages::{Home, Pages, State};
 /// Pages that are brought home together.
 const BATCH: usize = 64;
 
-/// What is sent to each home: the pages, and what they are compared with next.
-type Leaving = BTreeMap<NodeIndex, (Returned, Vec<(u64, Arc<Twin>)>)>;
+/// What is sent to each home.
+type Leaving = BTreeMap<NodeIndex, (Returned, Vec<Sent>)>;
+
+/// A page on its way home.
+struct Sent {
+    page: u64,
+    /// With what it is compared next, if it arrives.
+    twin: Arc<Twin>,
+    runs: Vec<Range<usize>>,
+}
 
 /// Whether a page stays when what was stored there is home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,18 +36,58 @@ enum After {
 impl Keeper {
     /// Brings home what was stored until now; the pages stay as they are.
     pub(super) fn bring_home(&self) -> Result<()> {
-        self.send_home(After::Stays)
+        let is_stored = |state: &State| matches!(state, State::Exclusive { .. } | State::Leaving { .. });
+        let todo = {
+            let pages = self.pages();
+            pages.oldest().filter(|(_, state)| is_stored(state)).map(|(page, _)| page).collect()
+        };
+        self.send_all(todo, After::Stays)?;
+        self.await_returned()
     }
 
-    /// Gives all pages up that were asked for until now.
-    pub(super) fn leave_all(&self) -> Result<()> {
-        self.await_asked();
-        self.send_home(After::Goes)?;
+    /// Waits until all is at home that went there by order until now.
+    fn await_returned(&self) -> Result<()> {
         let mut pages = self.pages();
-        let copies: Vec<_> =
-            pages.oldest().filter(|(_, state)| state.is_copy()).map(|(page, _)| page).collect();
-        copies.into_iter().for_each(|page| self.drop_copy(&mut pages, page));
-        Ok(())
+        for (home, count) in pages.returning.under_way() {
+            while !pages.returning.has_ended(home, count)? {
+                pages = self.wait(pages, super::LOOK_AGAIN);
+            }
+        }
+        pages.returning.loss()
+    }
+
+    /// Gives all pages up whose bytes were asked for until now.
+    pub(super) fn leave_all(&self) -> Result<()> {
+        let mut pages = self.pages();
+        let now = pages.ticket();
+        let mut old: Vec<_> = pages.oldest().map(|(page, _)| page).collect();
+        loop {
+            let mut stored = Vec::new();
+            old.retain(|page| {
+                if !pages.is_older(*page, now) {
+                    return false;
+                }
+                match pages.state(*page) {
+                    Some(state) if state.is_copy() => self.drop_copy(&mut pages, *page),
+                    Some(State::Exclusive { .. } | State::Leaving { .. }) => stored.push(*page),
+                    _ => {}
+                }
+                pages.is_older(*page, now)
+            });
+            if old.is_empty() {
+                break;
+            }
+            pages = if stored.is_empty() {
+                // The others are being asked for.
+                self.wait(pages, super::LOOK_AGAIN)
+            } else {
+                drop(pages);
+                self.send_all(stored, After::Goes)?;
+                self.pages()
+            };
+        }
+        drop(pages);
+        self.await_returned()
     }
 
     /// Has pages that were lost tried again.
@@ -116,24 +163,8 @@ impl Keeper {
         }
     }
 
-    /// Waits until nothing is asked for that was until now.
-    fn await_asked(&self) {
-        let mut pages = self.pages();
-        let newest = pages.newest_ticket();
-        let asked = pages.oldest().filter(|(_, state)| matches!(state, State::Asking { .. }));
-        let asked: Vec<_> = asked.map(|(page, _)| page).collect();
-        while asked.iter().any(|page| pages.is_asked(*page, newest)) {
-            pages = self.wait(pages, super::LOOK_AGAIN);
-        }
-    }
-
-    fn send_home(&self, after: After) -> Result<()> {
+    fn send_all(&self, mut todo: Vec<u64>, after: After) -> Result<()> {
         let mut outcome = Ok(());
-        let mut todo: Vec<_> = {
-            let pages = self.pages();
-            let is_stored = |state: &State| matches!(state, State::Exclusive { .. } | State::Leaving { .. });
-            pages.oldest().filter(|(_, state)| is_stored(state)).map(|(page, _)| page).collect()
-        };
         while !todo.is_empty() {
             let rest = todo.split_off(todo.len().min(BATCH));
             outcome = outcome.and(self.send_some(todo, after));
@@ -197,18 +228,18 @@ impl Keeper {
         }
         let Some(State::Exclusive { twin, .. }) = pages.change(page, State::Shared) else { return Ok(()) };
         let bytes = self.memory.copy_of(page);
-        let runs = difference::runs(&bytes, &twin);
+        let runs = twin.changes(&bytes);
         Keeper::count(&self.counters.brought_home, runs.iter().map(|run| run.len() as u64).sum());
         let (returned, sent) = leaving.entry(home).or_default();
         returned.put(place, after == After::Stays, &runs, &bytes);
         let state = match after {
             After::Stays => {
                 // What is stored from here on is not on its way.
-                sent.push((page, Arc::new(self.twins.of(&bytes))));
+                sent.push(Sent { page, twin: Arc::new(self.twins.of(&bytes)), runs });
                 State::Exclusive { twin, is_flushing: true }
             }
             After::Goes => {
-                sent.push((page, Arc::clone(&twin)));
+                sent.push(Sent { page, twin: Arc::clone(&twin), runs });
                 State::Leaving { twin }
             }
         };
@@ -217,13 +248,18 @@ impl Keeper {
     }
 
     /// Gives pages that were sent their next state.
-    fn come_home(&self, sent: Vec<(u64, Arc<Twin>)>, after: After, are_home: bool) {
+    fn come_home(&self, sent: Vec<Sent>, after: After, are_home: bool) {
         let mut pages = self.pages();
-        for (page, sent) in sent {
+        for Sent { page, twin: next, runs } in sent {
             let this = page..page + 1;
+            if let Some(State::Exclusive { twin, .. } | State::Leaving { twin }) = pages.state(page)
+                && !are_home
+            {
+                twin.doubt(&runs);
+            }
             let done = match (pages.state(page), after) {
                 (Some(State::Exclusive { twin, .. }), After::Stays) => {
-                    let twin = if are_home { sent } else { Arc::clone(twin) };
+                    let twin = if are_home { next } else { Arc::clone(twin) };
                     pages.change(page, State::Exclusive { twin, is_flushing: false });
                     Ok(())
                 }

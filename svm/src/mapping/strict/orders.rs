@@ -1,12 +1,13 @@
 //! What homes want back: copies are given up, or stored into no more, when others wish for the page.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::cluster::{NodeIndex, Order, Returned};
-use crate::mapping::difference;
+use crate::cluster::{AskedReturn, NodeIndex, Order, Returned, SharedFile};
+use crate::error::{Error, ErrorKind, Result};
 
 use super::Keeper;
 use super::pages::State;
@@ -15,25 +16,92 @@ use super::pages::State;
 /// thread on a machine that is busy, and not much longer than it takes to ask for the page again.
 const WINDOW: Duration = Duration::from_micros(100);
 
+/// How often a home that does not do what it is asked is asked in a row while the mapping ends.
+const LAST_TRIES: u32 = 50;
+
 impl Keeper {
     /// Does what a home orders, until the mapping has ended there or the home is lost.
     pub(super) fn obey_orders(&self, home: NodeIndex) {
         let Some(shared) = self.file.shared() else { return };
-        let mut obeyed = Returned::default();
+        if let Err(error) = self.follow(shared, home) {
+            // Nobody else gets pages from there any more; what is here stays.
+            tracing::debug!("nothing is ordered of {} any more: {error}", self.file.name());
+            self.pages().returning.lose(home, error);
+            self.changed.notify_all();
+        }
+    }
+
+    fn follow(&self, shared: &SharedFile, home: NodeIndex) -> Result<()> {
+        let (mut obeyed, mut returns, mut tries) = (Returned::default(), 0, LAST_TRIES);
         loop {
-            match shared.attend((home, self.number), std::mem::take(&mut obeyed)) {
-                Ok(Some(orders)) => orders.iter().for_each(|order| self.obey(order, &mut obeyed)),
-                Ok(None) => return,
-                Err(error) => {
-                    // Nobody else gets pages from there any more; what is here stays.
-                    tracing::debug!("nothing is ordered of {} any more: {error}", self.file.name());
-                    return;
+            let brought = std::mem::take(&mut obeyed);
+            let returning = (!brought.is_empty()).then(|| {
+                returns += 1;
+                shared.begin_return((home, self.number), returns, &brought)
+            });
+            // What others wait for has gone first; more orders may come while its arrival is waited for.
+            let attending = shared.begin_attend((home, self.number), returns);
+            if let Some(returning) = returning {
+                self.bring_back(shared, home, (returns, &brought), returning)?;
+            }
+            match attending.and_then(|asked| shared.finish_attend(home, asked)) {
+                Ok(Some(orders)) => {
+                    tries = LAST_TRIES;
+                    orders.iter().for_each(|order| self.obey(home, order, &mut obeyed));
                 }
+                Ok(None) => return Ok(()),
+                Err(error) => self.pause(shared, home, error, &mut tries)?,
             }
         }
     }
 
-    fn obey(&self, order: &Order, obeyed: &mut Returned) {
+    /// Waits until the home has what it ordered; where it was not told of it, it is told again.
+    pub(super) fn bring_back(
+        &self,
+        shared: &SharedFile,
+        home: NodeIndex,
+        (number, brought): (u64, &Returned),
+        mut returning: Result<AskedReturn>,
+    ) -> Result<()> {
+        // Nothing more is ordered meanwhile.
+        let count = self.pages().returning.begun(home);
+        let mut tries = LAST_TRIES;
+        loop {
+            match returning.and_then(|asked| shared.finish_return(home, asked)) {
+                Ok(loss) => {
+                    self.pages().returning.end(home, count, loss);
+                    self.changed.notify_all();
+                    return Ok(());
+                }
+                Err(error) => self.pause(shared, home, error, &mut tries)?,
+            }
+            returning = shared.begin_return((home, self.number), number, brought);
+        }
+    }
+
+    /// Waits a while before a home is asked again that has not done what it was asked; returns the error where that
+    /// would be in vain.
+    fn pause(&self, shared: &SharedFile, home: NodeIndex, error: Error, tries: &mut u32) -> Result<()> {
+        // Acquire: with the Release of whoever ends the mapping.
+        let is_stopping = || self.is_stopping.load(Ordering::Acquire);
+        *tries -= u32::from(is_stopping());
+        if *tries == 0 || error.kind() == ErrorKind::NoSuchFile || shared.check_home(home).is_err() {
+            return Err(error);
+        }
+        tracing::debug!("what is ordered of {} is asked for again: {error}", self.file.name());
+        let mut pages = self.pages();
+        pages.returning.fail(home, error);
+        self.changed.notify_all();
+        let (until, was_stopping) = (Instant::now() + super::LOOK_AGAIN, is_stopping());
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && is_stopping() == was_stopping
+        {
+            pages = self.wait(pages, left);
+        }
+        Ok(())
+    }
+
+    pub(super) fn obey(&self, home: NodeIndex, order: &Order, obeyed: &mut Returned) {
         let Some(page) = self.page_at(order.page) else {
             obeyed.put(order.page, false, &[], &[]);
             return;
@@ -82,9 +150,12 @@ impl Keeper {
                 done = self.memory.protect(&this);
                 let bytes = self.memory.copy_of(page);
                 if let Some(State::Exclusive { twin, .. }) = pages.change(page, State::Shared) {
-                    let runs = difference::runs(&bytes, &twin);
+                    let runs = twin.changes(&bytes);
                     let changed = runs.iter().map(|run| run.len() as u64).sum();
                     Keeper::count(&self.counters.brought_home, changed);
+                    if !runs.is_empty() {
+                        pages.returning.begin(home);
+                    }
                     obeyed.put(order.page, order.keeps, &runs, &bytes);
                 }
                 if !order.keeps {

@@ -25,9 +25,11 @@
 //! | ahead | order | As for a grant, which comes at once, or not at all: of a page that is another's to store into, or that is waited for, nothing is granted ahead. |
 //! | ahead | fault | Who comes to a page that is asked for ahead is woken by its grant, or, where it is not granted, to fault again. |
 //! | asked | refresh | What was asked for before a refresh may be older than it: it is waited for, and goes with the rest. |
+//! | upgrade | refresh | A copy that may be stored into without coming anew is as old as it was: it is waited for, and goes, too. |
 //! | upgrade | order | Who waits to store may have to give up its copy first, when another's store came before at the home; it is then granted with the bytes. |
 //! | store | order | The kernel ends protecting when no processor can store any more without a fault: a store came before, and is in what goes home, or it faults. |
 //! | order | evict, flush | What is on its way home arrives before the order is obeyed, so that nothing older comes home over something newer. |
+//! | flush | order | What was stored into a page that has been given up is on its way home, which is waited for. |
 //! | load | evict | A page that is leaving can be loaded from until it goes: the home has it given up before another one may store. |
 //! | evict | order | A copy for loads goes at once, and its home is told later: it may still order it given up, which is answered at once. What is told names the wish, so that it is not about a copy that was got since. |
 
@@ -41,6 +43,8 @@ use crate::cluster::{Gone, NodeIndex, PagePlace};
 use crate::mapping::streams::Streams;
 use crate::mapping::twins::Twin;
 use crate::units::SegmentIndex;
+
+use super::returning::Returning;
 
 /// The states of a page; one that is missing has none.
 #[derive(Debug)]
@@ -77,6 +81,14 @@ impl State {
         matches!(self, State::Ready(_) | State::Shared)
     }
 
+    /// By which wish bytes are to come.
+    fn brings(&self) -> Option<u64> {
+        match self {
+            State::Asking { ticket, has_copy: false, .. } => Some(*ticket),
+            _ => None,
+        }
+    }
+
     /// How many pages' memory it takes.
     fn weight(&self) -> usize {
         match self {
@@ -93,13 +105,15 @@ struct Record {
     state: State,
     /// By which wish it was asked for last.
     ticket: u64,
+    /// By which wish its bytes came, or are to come.
+    bytes: u64,
     /// When it was put in place, or opened, for a thread that waited.
     since: Option<Instant>,
 }
 
 /// About the memory that what is known of a page takes, bytes: its record, and its places in a list and in a table that
 /// has up to four times as many as are taken.
-pub(super) const RECORD: u64 = 160;
+pub(super) const RECORD: u64 = 168;
 
 /// The most copies that went that a home is told of at a time, and that are remembered for it. Of others it finds out
 /// when it orders them given up.
@@ -121,6 +135,7 @@ pub(super) struct Pages {
     pub(super) streams: Streams,
     /// Copies for loads that went, of which their homes are not told yet.
     gone: HashMap<NodeIndex, Vec<Gone>>,
+    pub(super) returning: Returning,
     used: usize,
     tickets: u64,
 }
@@ -128,7 +143,8 @@ pub(super) struct Pages {
 impl Pages {
     pub(super) fn new(streams: Streams) -> Pages {
         let (records, homes, gone) = (LruCache::unbounded(), HashMap::new(), HashMap::new());
-        Pages { records, homes, streams, gone, used: 0, tickets: 0 }
+        let returning = Returning::default();
+        Pages { records, homes, streams, gone, returning, used: 0, tickets: 0 }
     }
 
     /// Pages' memory in use.
@@ -157,21 +173,19 @@ impl Pages {
         }
     }
 
-    /// Whether a page is being asked for, and was by the time that this ticket was the newest.
-    pub(super) fn is_asked(&self, page: u64, newest: u64) -> bool {
-        matches!(self.state(page), Some(State::Asking { ticket, .. }) if *ticket <= newest)
-    }
-
-    pub(super) fn newest_ticket(&self) -> u64 {
-        self.tickets
+    /// Whether the bytes of a page that is here, or is being asked for, may be older than that ticket.
+    pub(super) fn is_older(&self, page: u64, than: u64) -> bool {
+        let record = self.records.peek(&page).filter(|record| !matches!(record.state, State::Lost));
+        record.is_some_and(|record| record.bytes < than)
     }
 
     /// Gives a page a state; it counts as used last.
     pub(super) fn set(&mut self, page: u64, state: State, since: Option<Instant>) {
         self.used += state.weight();
-        let before = self.records.peek(&page).map_or(0, |record| record.ticket);
-        let ticket = if let State::Asking { ticket, .. } = state { ticket } else { before };
-        if let Some(old) = self.records.put(page, Record { state, ticket, since }) {
+        let (asked, bytes) = self.records.peek(&page).map_or((0, 0), |record| (record.ticket, record.bytes));
+        let ticket = if let State::Asking { ticket, .. } = state { ticket } else { asked };
+        let bytes = state.brings().unwrap_or(bytes);
+        if let Some(old) = self.records.put(page, Record { state, ticket, bytes, since }) {
             self.used -= old.state.weight();
         }
     }
@@ -180,6 +194,7 @@ impl Pages {
     pub(super) fn change(&mut self, page: u64, state: State) -> Option<State> {
         let record = self.records.peek_mut(&page)?;
         self.used = self.used + state.weight() - record.state.weight();
+        record.bytes = state.brings().unwrap_or(record.bytes);
         Some(std::mem::replace(&mut record.state, state))
     }
 

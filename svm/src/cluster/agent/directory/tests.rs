@@ -168,6 +168,30 @@ fn a_mapping_that_ends_is_told_so_once_whenever_it_asks() {
 }
 
 #[test]
+fn a_mapping_that_ends_without_having_asked_for_orders_is_not_waited_for() {
+    let mut directory = Directory::default();
+    let asked = |rank, number| {
+        let wish = Wish { page: place(0), is_exclusive: true, has_copy: false, ticket: number };
+        Asked { party: party(rank), number, wish }
+    };
+    assert!(matches!(directory.ask(asked(1, 5))[..], [Act::Grant { .. }]));
+    assert_eq!(directory.ask(asked(2, 6)), [], "the first one has not come for its order");
+    let granted = Act::Grant { asked: asked(2, 6), has_bytes: true };
+    assert_eq!(directory.withdraw(party(1)), [granted]);
+    assert_eq!(directory.attend(party(1), 7), [Act::Dismiss { party: party(1), number: 7 }]);
+}
+
+#[test]
+fn what_was_brought_home_counts_once_and_who_asks_behind_what_is_missing_is_told() {
+    let mut directory = Directory::default();
+    assert!(!directory.lacks_returns(party(1), 0));
+    assert_eq!(directory.attend(party(1), 5), []);
+    assert!(directory.lacks_returns(party(1), 1), "the first one is under way");
+    assert!(directory.is_new_return(party(1), 1) && !directory.is_new_return(party(1), 1));
+    assert!(!directory.lacks_returns(party(1), 1));
+}
+
+#[test]
 fn nothing_is_granted_ahead_of_what_is_another_s_or_waited_for_or_lost() {
     let mut directory = Directory::default();
     let wish = |is_exclusive, ticket| Wish { page: place(0), is_exclusive, has_copy: false, ticket };

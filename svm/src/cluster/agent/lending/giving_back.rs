@@ -57,9 +57,9 @@ impl Agent {
     }
 }
 
-/// Brings home what was written under a kept lock that goes back. What cannot be brought there is given up: the lock
+/// Brings home what was written under a lock that goes back. What cannot be brought there is given up: the lock
 /// goes on in any case, and the next holder's bytes are the newer ones.
-fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) {
+pub(super) fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) {
     let Err(error) = shared.flush_range(range) else { return };
     tracing::error!("what was written under a lock did not reach its home: {error}");
     if mode == Mode::Exclusive

@@ -7,7 +7,7 @@
 
 use crate::cluster::NodeIndex;
 
-use super::lent::{Kept, Wanted};
+use super::lent::Wanted;
 
 /// After how many requests in a row a lock is kept, at first and at most.
 const IN_A_ROW: u64 = 2;
@@ -50,9 +50,9 @@ impl History {
         is_enough
     }
 
-    /// Learns of how much use a kept lock was.
-    pub(super) fn learn(&mut self, kept: &Kept, uses: u64) {
-        let of_it = |run: &&mut Run| run.node == kept.node && run.wanted == kept.wanted;
+    /// Learns of how much use a lock was that a node kept.
+    pub(super) fn learn(&mut self, node: NodeIndex, wanted: &Wanted, uses: u64) {
+        let of_it = |run: &&mut Run| run.node == node && run.wanted == *wanted;
         if let Some(run) = self.runs.iter_mut().find(of_it) {
             run.needed = if uses > run.needed { IN_A_ROW } else { (run.needed * 2).min(MOST_IN_A_ROW) };
         }

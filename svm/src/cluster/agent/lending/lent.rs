@@ -20,6 +20,7 @@ use crate::object;
 use crate::presence::Presence;
 
 use super::history::History;
+use super::orphans::Orphans;
 use super::release;
 
 /// The most locks of a file that a home lets other nodes keep. They stand in its table whether they are used or not,
@@ -53,6 +54,7 @@ pub(super) struct Loan {
     /// With whom it goes.
     pub(super) holder: Rank,
     pub(super) token: LockToken,
+    pub(super) wanted: Wanted,
     pub(super) kept: Option<Kept>,
     /// The place among the processes in which it was taken, the holder's or his leader's: it lives as long as the lock.
     pub(super) _presence: Arc<Presence>,
@@ -62,7 +64,6 @@ pub(super) struct Loan {
 pub(super) struct Kept {
     pub(super) node: NodeIndex,
     pub(super) place: u32,
-    pub(super) wanted: Wanted,
     pub(super) is_asked_back: bool,
 }
 
@@ -92,7 +93,7 @@ impl Ranks {
         for (lock, loan) in &mut self.loans {
             if let Some(kept) = &mut loan.kept
                 && !kept.is_asked_back
-                && kept.wanted.conflicts(wanted)
+                && loan.wanted.conflicts(wanted)
             {
                 kept.is_asked_back = true;
                 due.push(Due { lock: *lock, node: kept.node, place: kept.place });
@@ -108,13 +109,20 @@ impl Ranks {
 
     /// Whether something is kept in the way of a request.
     fn is_in_the_way(&self, wanted: &Wanted) -> bool {
-        self.loans.values().filter_map(|loan| loan.kept.as_ref()).any(|kept| kept.wanted.conflicts(wanted))
+        self.loans.values().any(|loan| loan.kept.is_some() && loan.wanted.conflicts(wanted))
+    }
+}
+
+impl Loan {
+    /// Whether the holder may have written under it what nobody else of its node takes care of.
+    fn may_leave_writes(&self) -> bool {
+        self.kept.is_none() && self.wanted.mode == Mode::Exclusive
     }
 }
 
 impl Lent {
-    /// Gives back all that a lost rank had.
-    pub(in super::super) fn forget_rank(&self, attachment: &Attachment, rank: Rank) {
+    /// Gives back all that a lost rank had, but for locks under which it may have written: these are returned.
+    pub(in super::super) fn forget_rank(&self, attachment: &Arc<Attachment>, rank: Rank) -> Orphans {
         let (presence, loans) = {
             let mut ranks = self.ranks();
             let of_it = ranks.loans.extract_if(|_, loan| loan.holder == rank);
@@ -123,8 +131,11 @@ impl Lent {
             (ranks.present.remove(&rank), loans)
         };
         self.answered.notify_all();
-        loans.into_iter().for_each(|loan| release(attachment, loan.token));
+        let (orphans, free) = loans.into_iter().partition(Loan::may_leave_writes);
+        let free: Vec<_> = free;
+        free.into_iter().for_each(|loan| release(attachment, loan.token));
         drop(presence);
+        Orphans::new(attachment, rank, orphans)
     }
 
     /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved
@@ -177,9 +188,9 @@ impl Lent {
         self.answered.notify_all();
     }
 
-    /// Learns of how much use a kept lock was.
-    pub(super) fn learn(&self, kept: &Kept, uses: u64) {
-        self.ranks().history.learn(kept, uses);
+    /// Learns of how much use a lock was that a node kept.
+    pub(super) fn learn(&self, node: NodeIndex, wanted: &Wanted, uses: u64) {
+        self.ranks().history.learn(node, wanted, uses);
     }
 
     /// Takes what was lent under a number off the list.
@@ -198,10 +209,9 @@ impl Lent {
     pub(super) fn lend(&self, number: LockNumber, mut loan: Loan, leader: Rank) -> bool {
         let mut ranks = self.ranks();
         ranks.waiting.remove(&number);
-        let is_waited_for =
-            |kept: &Kept| ranks.waiting.values().any(|(_, waiting)| waiting.conflicts(&kept.wanted));
+        let is_waited_for = ranks.waiting.values().any(|(_, waiting)| waiting.conflicts(&loan.wanted));
         // Once more: others may have been told at the same time that they may.
-        loan.kept = loan.kept.filter(|kept| !is_waited_for(kept) && !ranks.keep_enough());
+        loan.kept = loan.kept.filter(|_| !is_waited_for && !ranks.keep_enough());
         let is_kept = loan.kept.is_some();
         if is_kept {
             loan.holder = leader;

@@ -13,8 +13,9 @@ fn lent(lock: LockNumber) -> Lent {
 }
 
 fn kept_by_one(wanted: Wanted, presence: &Arc<Presence>) -> Loan {
-    let kept = Some(Kept { node: NodeIndex(1), place: 3, wanted, is_asked_back: false });
-    Loan { holder: Rank(2), token: LockToken::of_nothing(), kept, _presence: Arc::clone(presence) }
+    let kept = Some(Kept { node: NodeIndex(1), place: 3, is_asked_back: false });
+    let (holder, token) = (Rank(2), LockToken::of_nothing());
+    Loan { holder, token, wanted, kept, _presence: Arc::clone(presence) }
 }
 
 /// Two requests that are in its way: the first asks it back, the second waits for what comes of that.
