@@ -58,6 +58,8 @@ pub(crate) struct Handle {
     is_atomic: AtomicBool,
     /// The calls for which ROMIO does not hear of atomic mode.
     pub(crate) without_romios: WithoutRomios,
+    /// The same for sequential mode.
+    pub(crate) without_sequential: WithoutRomios,
     /// Whether hints were given since the file was opened.
     has_new_hints: AtomicBool,
     locks: Mutex<Vec<Held>>,
@@ -100,6 +102,7 @@ impl Handle {
             may_be_kept,
             is_atomic: AtomicBool::new(false),
             without_romios: WithoutRomios::default(),
+            without_sequential: WithoutRomios::default(),
             has_new_hints,
             locks,
             under_way,

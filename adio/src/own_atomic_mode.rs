@@ -36,13 +36,13 @@ pub unsafe fn in_own_atomic_mode<A: Abi>(fd: *mut RomioFile<A>, stock: impl FnOn
     code
 }
 
-/// How many threads are in calls for which ROMIO does not hear of a file's atomic mode.
+/// How many threads are in calls for which ROMIO does not hear of a mode of a file.
 #[derive(Debug, Default)]
 pub(crate) struct WithoutRomios(Mutex<usize>);
 
 impl WithoutRomios {
     /// One more; the first one runs `first` before any goes on.
-    fn enter(&self, first: impl FnOnce()) {
+    pub(crate) fn enter(&self, first: impl FnOnce()) {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if *threads == 0 {
             first();
@@ -51,7 +51,7 @@ impl WithoutRomios {
     }
 
     /// One less; the last one runs `last` before another one enters.
-    fn leave(&self, last: impl FnOnce()) {
+    pub(crate) fn leave(&self, last: impl FnOnce()) {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *threads -= 1;
         if *threads == 0 {

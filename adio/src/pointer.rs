@@ -128,21 +128,33 @@ pub unsafe fn byte_offset<A: Abi>(
 }
 
 /// The error code of asking where the shared file pointer of `file` is, which makes the pointer's file where there is
-/// none yet, and what is told: also in sequential mode, where programs may not ask.
+/// none yet, and what is told: also in sequential mode, where programs may not ask. Several threads may ask at once: ROMIO
+/// hears of that mode again when the last one has.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of the device's file `file`, of which nobody has references.
 pub unsafe fn shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> (c_int, i64) {
-    // SAFETY: the caller vouches for the file; this is the place of one integer.
-    let mode = unsafe { &raw mut (*fd).access_mode };
+    // SAFETY: the caller vouches for the file, which stays open meanwhile.
+    let handle = unsafe { handle::shared(&*fd) };
     // SAFETY: as above.
-    unsafe {
-        let before = mode.read();
-        mode.write(before & !amode::SEQUENTIAL);
-        let told = mpi.shared_pointer(file);
-        mode.write(before);
-        told
-    }
+    let is_sequential = unsafe { (*fd).is_sequential() };
+    let Some(handle) = handle.ok().filter(|_| is_sequential) else {
+        // SAFETY: as above.
+        return unsafe { mpi.shared_pointer(file) };
+    };
+    // SAFETY: as above; this is the place of one integer.
+    let mode = unsafe { &raw mut (*fd).access_mode };
+    handle.without_sequential.enter(|| {
+        // SAFETY: ROMIO's structure, of which no references are held; threads write there one after the other.
+        unsafe { mode.write(mode.read() & !amode::SEQUENTIAL) }
+    });
+    // SAFETY: as above.
+    let told = unsafe { mpi.shared_pointer(file) };
+    handle.without_sequential.leave(|| {
+        // SAFETY: as above.
+        unsafe { mode.write(mode.read() | amode::SEQUENTIAL) }
+    });
+    told
 }
 
 /// The error code of opening the shared file pointer of `file`, if it is not open.

@@ -8,8 +8,8 @@ mod parts;
 mod words;
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -109,24 +109,24 @@ impl Manifest {
     /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::NewerWord`], or what the operating system says.
     pub(crate) fn read(directory: &Path, name: &str) -> Result<Manifest> {
         let path = directory.join(FILE_NAME);
-        let read = || {
-            fs::read(&path).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound if directory.exists() => corrupt(name, &path, "it is missing".into()),
-                _ => Error::io(format!("opening {name}"), &path, source),
-            })
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound if directory.exists() => corrupt(name, &path, "it is missing".into()),
+            _ => Error::io(format!("opening {name}"), &path, source),
         };
-        let mut bytes = read()?;
+        let mut last = Vec::new();
         loop {
+            let mut file = File::open(&path).map_err(failed)?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(failed)?;
+            // What was the manifest when it was opened may be the reserve by now, or another file's, and be written to.
+            let is_it = fs::metadata(&path)
+                .and_then(|current| Ok(is_same(&current, &file.metadata()?)))
+                .unwrap_or(true);
             let decoded = Self::decode(&bytes, &path, name);
-            // What was a manifest when it was opened may have become the reserve, and be written to.
-            if decoded.is_err() {
-                let again = read()?;
-                if again != bytes {
-                    bytes = again;
-                    continue;
-                }
+            if is_it && (decoded.is_ok() || bytes == last) {
+                return decoded;
             }
-            return decoded;
+            last = bytes;
         }
     }
 
@@ -286,6 +286,10 @@ pub(crate) fn runs(homes: impl Iterator<Item = (SegmentIndex, u32)>) -> Vec<Segm
         }
     }
     runs
+}
+
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Puts a file with these bytes at `path` in `directory`.

@@ -22,9 +22,6 @@ use crate::segment;
 use crate::state::State;
 use crate::units::SegmentIndex;
 
-/// Bytes of the largest block that file systems on disks have: the one with the end of a file may have storage behind it.
-const LARGEST_BLOCK: u64 = 64 << 10;
-
 /// A file that nobody has open.
 pub(crate) struct Recovery<'a> {
     pub(crate) directory: &'a OwnedFd,
@@ -153,14 +150,10 @@ pub(crate) fn make_claimed(
     Ok(())
 }
 
-/// Takes what lies in `beyond`, behind the end of what a segment's file holds, if there is anything. Who only looks at
-/// the file finds it changed when it was: whoever goes by times, as `make` and `rsync` do, would take it for new.
+/// Takes what lies in `beyond`, behind the end of what a segment's file holds, and storage that is there for more. Who
+/// only looks at the file finds that it was changed when it was: whoever goes by times, as `make` and `rsync` do, would
+/// take it for new.
 fn clear(segment: &File, beyond: Range<u64>) -> io::Result<()> {
-    let page = segment::large_page().unwrap_or(LARGEST_BLOCK);
-    let whole_pages = beyond.start.next_multiple_of(page).min(beyond.end)..beyond.end;
-    if segment::next_data(segment, whole_pages)?.is_none() && segment::is_zero(segment, beyond.clone())? {
-        return Ok(());
-    }
     let modified = segment.metadata()?.modified()?;
     segment::punch(segment, beyond)?;
     match segment.set_modified(modified) {

@@ -5,10 +5,13 @@
 //! manifest, which becomes the reserve ([`put`]). Nothing is freed in between: whoever fills the store does not get it,
 //! however often files are committed. What is lost to a process that was killed with it, whoever opens the store next
 //! makes anew ([`keep`]).
+//!
+//! So what was a manifest when it was opened may be written to later, as another file's: see
+//! [`Manifest::read`](crate::Manifest).
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -29,11 +32,9 @@ const FILES: u32 = 2;
 /// Bytes of each: a manifest with hundreds of runs of segments.
 const BYTES: u64 = 64 << 10;
 
-/// Bytes: what the system counts storage in.
-const BLOCK: u64 = 512;
-
-/// How long whoever finds that others have taken all of them waits for one.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long whoever finds that others have taken all of them waits for one: dozens that commit at once to a disk take
+/// turns.
+const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Sees to it that the reserve of `store` is whole, where that has room and is this process's to write to.
@@ -68,11 +69,16 @@ pub(crate) fn put(directory: &Path, name: &str, bytes: &[u8], is_synced: bool) -
         if is_synced { file.sync_all() } else { Ok(()) }
     };
     let put = written().and_then(|()| exchange(&taken, &path));
-    let given_back = match fs::rename(&taken, &reserve) {
+    // Before a power cut might leave the old manifest in its place, it must not become another file's.
+    let is_free = match &put {
+        Ok(()) if is_synced => File::open(directory).and_then(|directory| directory.sync_all()),
+        _ => Ok(()),
+    };
+    let given_back = is_free.and_then(|()| match fs::rename(&taken, &reserve) {
         // Where nothing is exchanged, it has become the file.
         Err(e) if e.kind() == ErrorKind::NotFound => fill(&reserve),
         renamed => renamed,
-    };
+    });
     if let Err(e) = given_back {
         tracing::debug!("{} keeps less for commits when it is full: {e}", store.display());
         // It may be gone.
@@ -111,14 +117,16 @@ fn take(store: &Path, directory: &Path) -> io::Result<(PathBuf, PathBuf)> {
     }
 }
 
-/// Has the file there, with storage for all of it.
+/// Has a file there, with storage for all of it. What is there is not changed: it may just be becoming a manifest.
 fn fill(path: &Path) -> io::Result<()> {
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.len() >= BYTES && metadata.blocks() * BLOCK >= BYTES {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() == BYTES) {
         return Ok(());
     }
-    segment::give_storage(&file, 0..BYTES)
+    let directory = path.parent().ok_or(ErrorKind::NotFound)?;
+    let file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
+    segment::give_storage(file.as_file(), 0..BYTES)?;
+    file.persist(path)?;
+    Ok(())
 }
 
 fn place(store: &Path, number: u32) -> PathBuf {
@@ -127,6 +135,8 @@ fn place(store: &Path, number: u32) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn object(store: &Path) -> PathBuf {

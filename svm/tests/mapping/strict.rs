@@ -173,6 +173,15 @@ fn loads_are_fetched_ahead() -> bool {
     is_ahead.into_inner()
 }
 
+/// Has others end when it is dropped, also by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn what_was_asked_for_before_a_refresh_is_no_older_than_it() {
     const BYTES: u64 = SEGMENT;
@@ -183,6 +192,7 @@ fn what_was_asked_for_before_a_refresh_is_no_older_than_it() {
         let mapping = &map_strictly(&file, BYTES);
         let is_over = &AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _over = Over(is_over);
             if process.rank() == 0 {
                 // It has pages asked for all the while.
                 scope.spawn(move || {
@@ -205,7 +215,6 @@ fn what_was_asked_for_before_a_refresh_is_no_older_than_it() {
                     assert_eq!(old, None, "round {round}");
                 }
             }
-            is_over.store(true, Relaxed);
         });
         process.meet();
     });
@@ -222,6 +231,7 @@ fn a_page_that_others_begin_to_store_into_is_no_older_than_a_refresh_either() {
         let is_over = &AtomicBool::new(false);
         let mut old = Vec::new();
         std::thread::scope(|scope| {
+            let _over = Over(is_over);
             if process.rank() == 0 {
                 // It makes copies for loads ones that may be stored into, all the while.
                 for place in 1..3 {
@@ -250,7 +260,6 @@ fn a_page_that_others_begin_to_store_into_is_no_older_than_a_refresh_either() {
                     old.extend((0..BYTES / PAGE).filter(is_old).map(|page| (round, page)));
                 }
             }
-            is_over.store(true, Relaxed);
         });
         // The others do not end before they are told to.
         assert_eq!(old, [], "rounds and pages");

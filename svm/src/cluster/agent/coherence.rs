@@ -120,6 +120,8 @@ impl Agent {
                         let acts = directory_of(&served).obeyed(party, *page, *keeps);
                         self.act(&served, acts);
                     }
+                    // Not before: where this panics, it comes again.
+                    directory_of(&served).note_return(party, *count);
                 }
                 let loss = loss.map(|error| (error.kind(), error.to_string()));
                 self.send(from, number, &Reply::Returned { loss }, &[]);

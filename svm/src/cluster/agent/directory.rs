@@ -167,12 +167,15 @@ impl Directory {
         self.parties.get(&party).is_some_and(|attendance| attendance.returns < count)
     }
 
-    /// A mapping brings home what it was ordered, for the `count`th time; whether it is told so for the first time.
-    pub(super) fn is_new_return(&mut self, party: Party, count: u64) -> bool {
+    /// Whether what a mapping brings home for the `count`th time is not there yet: it may come again.
+    pub(super) fn is_new_return(&self, party: Party, count: u64) -> bool {
+        self.parties.get(&party).is_none_or(|attendance| attendance.returns < count)
+    }
+
+    /// What a mapping brought home for the `count`th time is there, and dealt with.
+    pub(super) fn note_return(&mut self, party: Party, count: u64) {
         let returns = &mut self.parties.entry(party).or_default().returns;
-        let is_new = *returns < count;
         *returns = count.max(*returns);
-        is_new
     }
 
     /// A mapping asks for orders.

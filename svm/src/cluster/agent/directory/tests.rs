@@ -187,7 +187,9 @@ fn what_was_brought_home_counts_once_and_who_asks_behind_what_is_missing_is_told
     assert!(!directory.lacks_returns(party(1), 0));
     assert_eq!(directory.attend(party(1), 5), []);
     assert!(directory.lacks_returns(party(1), 1), "the first one is under way");
-    assert!(directory.is_new_return(party(1), 1) && !directory.is_new_return(party(1), 1));
+    assert!(directory.is_new_return(party(1), 1) && directory.is_new_return(party(1), 1));
+    directory.note_return(party(1), 1);
+    assert!(!directory.is_new_return(party(1), 1));
     assert!(!directory.lacks_returns(party(1), 1));
 }
 

@@ -49,6 +49,12 @@ impl Agent {
     pub(in super::super) fn free(&self, orphans: Orphans) {
         let (context, holder) = (&self.context, orphans.holder);
         let (node, file) = (context.roster.node_of(holder), orphans.attachment.id());
+        let membership = context.fabric.membership();
+        let mut its_ranks = membership.ranks().filter(|rank| context.roster.node_of(*rank) == node);
+        if its_ranks.all(|rank| membership.check(rank).is_err()) {
+            // What was in its cache went with it.
+            return;
+        }
         let begin = |loan: &Loan| {
             let request = Request::BringHome { file, range: loan.wanted.range.clone() };
             context.begin(node, &request, &[])
