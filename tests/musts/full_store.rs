@@ -44,16 +44,8 @@ fn full_store_where(returned: &str, mpi: Mpi) {
                 assert!(outcome.message.contains("no space left"), "{told}");
                 // Not before there was something in the store.
                 assert!(rounds.result.parse::<u32>().is_ok_and(|rounds| rounds >= 15), "{told}");
-                for after in after {
-                    assert!(["MPI_SUCCESS", "MPI_ERR_NO_SPACE"].contains(&&*after.result), "{told}");
-                }
-                // What could not be made durable is not called so. (Shared pointers' files make room when they go.)
-                let [sync, close, open_again, _] = after else { unreachable!("{told}") };
-                assert_eq!(open_again.result, "MPI_SUCCESS", "{told}");
-                assert!(
-                    sync.result == close.result || way.contains("shared") || way.contains("ordered"),
-                    "{told}"
-                );
+                // What was written before is synced and closed all the same.
+                assert!(after.iter().all(|line| line.result == "MPI_SUCCESS"), "{told}");
             }
         }
         Installation::get().verify(&scratch);
