@@ -39,7 +39,12 @@ fn a_mapping_whose_question_for_orders_failed_asks_again_and_tells_again_what_it
             // SAFETY: it lies in the mapping.
             assert_eq!(unsafe { mapping.as_ptr().read_volatile() }, 9);
         }
+        refuse(0);
         process.meet();
+        // It is told of what failed until that has been done again.
+        while mapping.flush().is_err() {
+            std::thread::yield_now();
+        }
         mapping.unmap().unwrap();
         process.meet();
     });
