@@ -128,8 +128,8 @@ pub unsafe fn byte_offset<A: Abi>(
 }
 
 /// The error code of asking where the shared file pointer of `file` is, which makes the pointer's file where there is
-/// none yet, and what is told: also in sequential mode, where programs may not ask. Several threads may ask at once: ROMIO
-/// hears of that mode again when the last one has.
+/// none yet, and what is told: also in sequential mode, where programs may not ask. Several threads may ask at once:
+/// ROMIO hears of that mode again when the last one has.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of the device's file `file`, of which nobody has references.

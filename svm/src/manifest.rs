@@ -138,7 +138,8 @@ impl Manifest {
     pub(crate) fn commit(&self, directory: &Path, durable: bool) -> Result<()> {
         let path = directory.join(FILE_NAME);
         let failed = |e: io::Error| Error::io(format!("committing the manifest of {}", self.name), &path, e);
-        // Put over another one before its bytes are on the device, it may be empty after a power cut, and that one gone.
+        // Put over another one before its bytes are on the device, it may be empty after a power cut, and that one
+        // gone.
         let (bytes, is_synced) = (self.encode(), durable || !self.temporary && path.exists());
         match put(directory, &path, &bytes, is_synced) {
             Err(e) if spare::is_full(&e) && path.exists() => {

@@ -55,8 +55,8 @@ pub(super) fn keep(store: &Path) {
 /// `is_synced`, what a power cut leaves is whole.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] where there is no reserve; what the operating system says, also where it is too small. The old
-/// file is then still in place.
+/// [`ErrorKind::NotFound`] where there is no reserve; what the operating system says, also where it is too small. The
+/// old file is then still in place.
 pub(crate) fn put(directory: &Path, name: &str, bytes: &[u8], is_synced: bool) -> io::Result<()> {
     // `objects/IDENTITY`, or `deleted/IDENTITY`.
     let store = directory.ancestors().nth(2).ok_or(ErrorKind::NotFound)?;

@@ -233,7 +233,8 @@ impl State {
     }
 }
 
-/// Hands a chain over; its end draws somebody's attention to the link, and ends its lease and its hold on what it reads.
+/// Hands a chain over; its end draws somebody's attention to the link, and ends its lease and its hold on what it
+/// reads.
 fn post(link: &Link, chain: Vec<Transfer>, lease: Option<Lease>, read: &Read) -> Result<Arc<Completion>> {
     let (context, attention) = (Arc::clone(&link.context), Arc::clone(&link.signs.attention));
     let read = read.clone();
@@ -243,8 +244,8 @@ fn post(link: &Link, chain: Vec<Transfer>, lease: Option<Lease>, read: &Read) ->
         attention.store(true, Ordering::Release);
         context.stir();
     }));
-    // SAFETY: the memory is a message's that is not sent before the chain has ended, or a local staging buffer that is not
-    // used again before. Whoever drops the messenger before leaves both: the callback has them.
+    // SAFETY: the memory is a message's that is not sent before the chain has ended, or a local staging buffer that is
+    // not used again before. Whoever drops the messenger before leaves both: the callback has them.
     unsafe { link.context.fabric.post(chain, &done) }?;
     Ok(done)
 }
