@@ -143,7 +143,8 @@ impl Manifest {
         let (bytes, is_synced) = (self.encode(), durable || !self.temporary && path.exists());
         match put(directory, &path, &bytes, is_synced) {
             Err(e) if spare::is_full(&e) && path.exists() => {
-                reserve::put(directory, FILE_NAME, &bytes, is_synced).map_err(|_| failed(e))?;
+                let put = reserve::put(directory, FILE_NAME, &bytes, is_synced);
+                put.map_err(|other| failed(if other.kind() == io::ErrorKind::NotFound { e } else { other }))?;
             }
             put => put.map_err(failed)?,
         }

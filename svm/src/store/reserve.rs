@@ -56,7 +56,7 @@ pub(super) fn keep(store: &Path) {
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] where there is no reserve; what the operating system says, also where it is too small. The
-/// old file is then still in place.
+/// old file is then still in place, but where it is not certain that a power cut leaves the new one.
 pub(crate) fn put(directory: &Path, name: &str, bytes: &[u8], is_synced: bool) -> io::Result<()> {
     // `objects/IDENTITY`, or `deleted/IDENTITY`.
     let store = directory.ancestors().nth(2).ok_or(ErrorKind::NotFound)?;
@@ -68,23 +68,27 @@ pub(crate) fn put(directory: &Path, name: &str, bytes: &[u8], is_synced: bool) -
         file.set_len(bytes.len() as u64)?;
         if is_synced { file.sync_all() } else { Ok(()) }
     };
-    let put = written().and_then(|()| exchange(&taken, &path));
+    let exchanged = written().and_then(|()| exchange(&taken, &path));
     // Before a power cut might leave the old manifest in its place, it must not become another file's.
-    let is_free = match &put {
+    let synced = match &exchanged {
         Ok(()) if is_synced => File::open(directory).and_then(|directory| directory.sync_all()),
         _ => Ok(()),
     };
-    let given_back = is_free.and_then(|()| match fs::rename(&taken, &reserve) {
+    let given_back = match &synced {
+        Ok(()) => fs::rename(&taken, &reserve),
+        Err(_) => fs::remove_file(&taken),
+    };
+    let given_back = match given_back {
         // Where nothing is exchanged, it has become the file.
         Err(e) if e.kind() == ErrorKind::NotFound => fill(&reserve),
-        renamed => renamed,
-    });
+        given_back => given_back,
+    };
     if let Err(e) = given_back {
         tracing::debug!("{} keeps less for commits when it is full: {e}", store.display());
         // It may be gone.
         let _ = fs::remove_file(&taken);
     }
-    put
+    exchanged.and(synced)
 }
 
 /// Exchanges two files; where the file system cannot, the first takes the other's place.
