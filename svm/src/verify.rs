@@ -205,7 +205,7 @@ fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Removes objects that no name leads to and no process has open.
+/// Removes objects that no name leads to and no process has open or holds.
 pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
     let mut reclaimed = Vec::new();
     let before = named(store)?;
@@ -241,7 +241,7 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
                 continue;
             }
             // Nobody alive means that no maker is about to name it either; so the names are read now.
-            let alive = gate.anybody_present().map_err(failed)?;
+            let alive = gate.is_anybodys().map_err(failed)?;
             if !alive && !named(store)?.contains(&id) {
                 let going = object::reclaimed_path(store.path()).map_err(failed)?;
                 // A maker finds it whole or gone.
