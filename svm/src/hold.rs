@@ -2,8 +2,8 @@
 //!
 //! To those who open the file he is as if he were not there: it is brought up, opened by a job over several nodes,
 //! renamed. Only who would take its data away heeds him, as one who has it open: a removed file lasts until the last of
-//! either has gone. The kernel drops a hold with its process; what that leaves of a removed file, [`verify()`](crate::verify())
-//! reclaims.
+//! either has gone. The kernel drops a hold with its process; what that leaves of a removed file,
+//! [`verify()`](crate::verify()) reclaims.
 //!
 //! A hold is a lock as those of [`presence`], and shared with forked children as they are.
 
@@ -34,8 +34,8 @@ pub struct Hold {
 }
 
 impl Store {
-    /// Holds `file`, which is one of this store and was opened by `name`. Where this process may only look at the store,
-    /// the file goes all the same when it is removed: it could not see to what would be left of it.
+    /// Holds `file`, which is one of this store and was opened by `name`. Where this process may only look at the
+    /// store, the file goes all the same when it is removed: it could not see to what would be left of it.
     ///
     /// # Errors
     /// What the operating system says.
@@ -78,8 +78,8 @@ impl Hold {
     fn end(&self, state: &StateFile) -> io::Result<()> {
         presence::let_go(state)?;
         let deleted = object::deleted_path(self.store.path(), self.id);
-        // Only after having let go: who removes a file moves it there first, looks then whose it is, and leaves the rest to
-        // him.
+        // Only after having let go: who removes a file moves it there first, looks then whose it is, and leaves the
+        // rest to him.
         if !deleted.exists() {
             return Ok(());
         }

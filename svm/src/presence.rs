@@ -5,8 +5,8 @@
 //! the kernel drops a process's locks when it dies, however it dies. So a slot is occupied exactly
 //! while its process lives, and nobody has to clean up after a crash.
 //!
-//! The byte behind those of all slots is for [holds](crate::Hold): who has a shared lock on it has no place among those who
-//! have the file open, and only those heed him who would take the file's data away.
+//! The byte behind those of all slots is for [holds](crate::Hold): who has a shared lock on it has no place among
+//! those who have the file open, and only those heed him who would take the file's data away.
 //!
 //! Attaching goes: [`Gate::lock`]; see by [`GateGuard::anybody_present`] whether the shared state
 //! is in use, and initialise it if not; [`Presence::enter`] with a clone of the same file; drop the
@@ -153,8 +153,8 @@ pub(crate) fn anybody_attached(file: &File) -> io::Result<bool> {
     locked_by_another(file, all_slots())
 }
 
-/// Holds the file whose state is `file`, open for reading at least, with an open file description that is used for nothing
-/// else but the gate.
+/// Holds the file whose state is `file`, open for reading at least, with an open file description that is used for
+/// nothing else but the gate.
 ///
 /// # Errors
 /// What `fcntl` reports.

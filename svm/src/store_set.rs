@@ -192,8 +192,8 @@ impl StoreSet {
         files_by(directory, |inner| self.list_without(inner, removed))
     }
 
-    /// The same, and adds to `unread` which directories may not be read in one of the stores: what they hold there is not
-    /// among it.
+    /// The same, and adds to `unread` which directories may not be read in one of the stores: what they hold there is
+    /// not among it.
     ///
     /// # Errors
     /// As [`Store::list`], but for [`ErrorKind::Access`].

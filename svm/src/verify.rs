@@ -41,8 +41,8 @@ pub struct Report {
     /// Records of older files that were being replaced, which cannot be read. Which files they keep is not known, so that
     /// leftovers were left as they are until these records are removed.
     pub damaged_records: Vec<PathBuf>,
-    /// Directories that may not be read, each with what is wrong. What is below them was not looked at, and leftovers were
-    /// left as they are, as its objects look like some.
+    /// Directories that may not be read, each with what is wrong. What is below them was not looked at, and leftovers
+    /// were left as they are, as its objects look like some.
     pub unread: Vec<(DirectoryName, Error)>,
     /// A file whose name is damaged: what it led to looks like a leftover, so that leftovers were left as they are.
     pub unreclaimed: Option<FileName>,
@@ -79,8 +79,8 @@ impl StoreSet {
     /// Looks at every file below `directory` in any of the stores, and that the stores agree about it; an older or
     /// damaged manifest of a file that several nodes share is replaced by the newest, where nobody has the file open. What
     /// is left of a file that was removed from some of its nodes' stores only is removed.
-    /// Where `directory` is the root, no name is damaged, and all directories can be read, also removes what belongs to no
-    /// file.
+    /// Where `directory` is the root, no name is damaged, and all directories can be read, also removes what belongs
+    /// to no file.
     ///
     /// # Errors
     /// What keeps it from looking at the stores at all; what is wrong with files is in the report.

@@ -130,7 +130,8 @@ impl Attachment {
                 let is_held = gate.is_held().map_err(failed)?;
                 let state = State::map(file.try_clone().map_err(failed)?).map_err(failed)?;
                 let is_marked = || state.is_valid(boot, id) && state.is_deleted();
-                // What is held can lose its name while this process waits for the gate, and its state need not be valid.
+                // What is held can lose its name while this process waits for the gate, and its state need not be
+                // valid.
                 let is_deleted = !has_name || is_marked() || is_held && !path.exists();
                 if is_deleted && !(how.removed && (alive || is_held)) {
                     return Err(AttachError::Gone);

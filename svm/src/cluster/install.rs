@@ -92,8 +92,8 @@ fn open_state(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether processes of this node have the file open, or [hold](crate::Hold) it, although it has lost its name here: where
-/// they only hold it, its manifest is true then. What was left so by killed ones goes.
+/// Whether processes of this node have the file open, or [hold](crate::Hold) it, although it has lost its name here:
+/// where they only hold it, its manifest is true then. What was left so by killed ones goes.
 fn stays_without_name(store: &Store, manifest: &Manifest) -> Result<bool> {
     let path = object::deleted_path(store.path(), manifest.id);
     let failed = |e: io::Error| opening_failed(manifest, &path, e);

@@ -34,8 +34,8 @@ impl Held<'_> {
 }
 
 impl Store {
-    /// Removes the file `name`. Whoever has it open, or [holds](crate::Hold) it, keeps it until closing it. What other nodes
-    /// have of it is removed when they are next looked at together with this one.
+    /// Removes the file `name`. Whoever has it open, or [holds](crate::Hold) it, keeps it until closing it. What
+    /// other nodes have of it is removed when they are next looked at together with this one.
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
@@ -207,8 +207,8 @@ impl Store {
     }
 
     /// The same for somebody who holds another file's gate, and lets go of this one once he holds none: who opens a file
-    /// waits for its gate while nobody else of the process can open or close one. False where somebody has it open or holds
-    /// it.
+    /// waits for its gate while nobody else of the process can open or close one. False where somebody has it open or
+    /// holds it.
     pub(super) fn take_away(&self, held: Held<'_>) -> io::Result<bool> {
         let Held { id, state, gate } = held;
         let deleted = object::deleted_path(&self.root, id);
