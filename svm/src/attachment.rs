@@ -96,6 +96,11 @@ impl Attachment {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The file's directory, wherever it lies now.
+    pub(crate) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
     /// This node's position among [`Attachment::nodes`].
     pub(crate) fn own(&self) -> Option<u32> {
         self.own
@@ -203,7 +208,7 @@ impl Drop for Attachment {
         }
         let destroy_if_last = || {
             let _gate = presence.gate()?;
-            match presence.others_alive()? {
+            match presence.others_alive()? || presence.is_held()? {
                 true => Ok(()),
                 false => object::destroy(&self.store, &object::deleted_path(&self.store, self.id)),
             }

@@ -24,7 +24,8 @@
 //!   of several stores, where an older file of the name is kept until the new one stays in all.
 //! * `attachment` is a file that this process has open. The first process to attach it brings the shared
 //!   state up (`recovery`); `presence` tells which others are alive, and the kernel keeps that list.
-//!   The last files that were closed are kept mapped, to be opened again at little cost.
+//!   The last files that were closed are kept mapped, to be opened again at little cost. A [`Hold`] keeps the data of a file
+//!   that is not open, whoever removes it.
 //! * `manifest` is replaced atomically; `state` is mapped by all and changed by atomic operations.
 //! * `changes` knows what this process has to tell other nodes, and to bring to the storage device.
 //! * `segment` copies bytes: through the mapping where pages have storage, by system call where not, so
@@ -83,6 +84,7 @@ pub mod environment;
 mod error;
 mod file;
 mod finding;
+mod hold;
 pub mod joined;
 mod kept_locks;
 #[cfg(test)]
@@ -124,6 +126,7 @@ pub use cache::{CacheSettings, InvalidCacheSettings};
 pub use cluster::{CacheStatistics, Cluster, ClusterStatistics, Introduction, NodeIndex, StraightStatistics};
 pub use error::{Error, ErrorKind, Result, Unsynced};
 pub use file::{File, SegmentInfo, StridedRead, StridedWrite};
+pub use hold::Hold;
 pub use locks::{LockError, Mode as LockMode};
 pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
 pub use name::{DirectoryName, FileName, strip_prefix};

@@ -17,7 +17,7 @@ const SEGMENT_PREFIX: &str = "segment-";
 
 /// Where files with a name lie.
 pub(crate) const OBJECTS: &str = "objects";
-/// Where files lie that have lost their name and are still open.
+/// Where files lie that have lost their name and are still open or held.
 pub(crate) const DELETED: &str = "deleted";
 
 /// How the names of objects begin that are being made for a file of other nodes.

@@ -5,6 +5,9 @@
 //! the kernel drops a process's locks when it dies, however it dies. So a slot is occupied exactly
 //! while its process lives, and nobody has to clean up after a crash.
 //!
+//! The byte behind those of all slots is for [holds](crate::Hold): who has a shared lock on it has no place among
+//! those who have the file open, and only those heed him who would take the file's data away.
+//!
 //! Attaching goes: [`Gate::lock`]; see by [`GateGuard::anybody_present`] whether the shared state
 //! is in use, and initialise it if not; [`Presence::enter`] with a clone of the same file; drop the
 //! guard.
@@ -120,6 +123,14 @@ impl Presence {
         locked_by_another(&self.file, all_slots())
     }
 
+    /// Whether anybody holds the file.
+    ///
+    /// # Errors
+    /// What `fcntl` reports.
+    pub fn is_held(&self) -> io::Result<bool> {
+        locked_by_another(&self.file, HOLD)
+    }
+
     /// Waits, asleep, until no other thread of whatever process is in the gate, and enters it.
     ///
     /// # Errors
@@ -140,6 +151,24 @@ impl Presence {
 /// What `fcntl` reports.
 pub(crate) fn anybody_attached(file: &File) -> io::Result<bool> {
     locked_by_another(file, all_slots())
+}
+
+/// Holds the file whose state is `file`, open for reading at least, with an open file description that is used for
+/// nothing else but the gate.
+///
+/// # Errors
+/// What `fcntl` reports.
+pub(crate) fn hold(file: &File) -> io::Result<()> {
+    // Nobody ever has an exclusive lock there.
+    wait_for_lock(file, Kind::Shared, HOLD)
+}
+
+/// Holds the file no more.
+///
+/// # Errors
+/// What `fcntl` reports.
+pub(crate) fn let_go(file: &File) -> io::Result<()> {
+    unlock(file, HOLD)
 }
 
 impl Drop for Presence {
@@ -194,6 +223,22 @@ impl GateGuard<'_> {
     pub fn anybody_present(&self) -> io::Result<bool> {
         locked_by_another(self.file, all_slots())
     }
+
+    /// Whether anybody [holds](crate::Hold) the file, other than through the descriptor of this gate.
+    ///
+    /// # Errors
+    /// What `fcntl` reports.
+    pub fn is_held(&self) -> io::Result<bool> {
+        locked_by_another(self.file, HOLD)
+    }
+
+    /// Whether the file's data is anybody's: of one who has it open, or holds it.
+    ///
+    /// # Errors
+    /// What `fcntl` reports.
+    pub fn is_anybodys(&self) -> io::Result<bool> {
+        Ok(self.anybody_present()? || self.is_held()?)
+    }
 }
 
 impl Drop for GateGuard<'_> {
@@ -221,8 +266,11 @@ fn slot_byte(slot: ProcessSlot) -> Bytes {
 }
 
 fn all_slots() -> Bytes {
-    Bytes { start: 1, len: 0 }
+    Bytes { start: 1, len: HOLD.start - 1 }
 }
+
+/// The byte of holds: behind those of all slots that there can be.
+const HOLD: Bytes = Bytes { start: 2 + u16::MAX as i64, len: 1 };
 
 #[cfg(test)]
 mod tests {
@@ -284,6 +332,28 @@ mod tests {
         drop(third);
         drop(first);
         assert!(second.alive(ProcessSlot(2)).unwrap(), "who has left takes nobody's slot along");
+    }
+
+    #[test]
+    fn who_holds_the_file_takes_no_place_and_is_seen_by_who_asks_for_holds() {
+        let state = State::new();
+        let (one, other, last) = (state.open(), state.open(), state.open());
+        for file in [&one, &other] {
+            hold(file).unwrap();
+            assert!(!anybody_attached(&state.open()).unwrap());
+        }
+        let presence = Presence::enter(last.try_clone().unwrap(), u16::MAX).unwrap();
+        assert!(!presence.others_alive().unwrap() && presence.is_held().unwrap());
+        drop(presence);
+        let gate = Gate::lock(&last).unwrap();
+        assert!(!gate.anybody_present().unwrap() && gate.is_anybodys().unwrap());
+        let_go(&one).unwrap();
+        assert!(gate.is_held().unwrap());
+        drop(other);
+        assert!(!gate.is_anybodys().unwrap());
+        // The last slot that there can be is none of theirs.
+        let is_slot = |file: &File| try_lock(file, slot_byte(ProcessSlot(u16::MAX))).unwrap();
+        assert!(is_slot(&one) && gate.anybody_present().unwrap() && !gate.is_held().unwrap());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! store.json          what this directory is, and of which node
 //! names/…             the name space: a small file per file, which holds its identity
 //! objects/IDENTITY/   manifest, state, segments of a file
-//! deleted/IDENTITY/   the same of a file that lost its name while it was open
+//! deleted/IDENTITY/   the same of a file that lost its name while it was open or held
 //! aside/IDENTITY      which file this one is taking the place of, in several stores
 //! removed/IDENTITY    that this file was removed, where other nodes still have it
 //! spare/              cleared segments of files that are gone, for new ones

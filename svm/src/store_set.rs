@@ -10,13 +10,14 @@ mod leftovers;
 mod member;
 mod renaming;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{self, Survived};
 use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
@@ -129,10 +130,18 @@ impl StoreSet {
 
     /// The same but for what is left of removed files.
     fn list_without(&self, name: &DirectoryName, removed: &Removed) -> Result<Vec<Entry>> {
+        self.list_by(|member| member.list(name), name, removed)
+    }
+
+    /// The same of what `list` says of each store.
+    fn list_by(
+        &self,
+        list: impl Fn(Member<'_>) -> Result<Vec<Entry>>,
+        name: &DirectoryName,
+        removed: &Removed,
+    ) -> Result<Vec<Entry>> {
         let mut entries = BTreeMap::<OsString, Entry>::new();
-        let lists = self
-            .of_each(|member| member.list(name))?
-            .ok_or_else(|| self.nothing_called(&name.to_string()))?;
+        let lists = self.of_each(list)?.ok_or_else(|| self.nothing_called(&name.to_string()))?;
         for (_, list) in lists {
             for entry in list {
                 if let Entry::File(name, Some(id)) = &entry
@@ -180,21 +189,32 @@ impl StoreSet {
         directory: &DirectoryName,
         removed: &Removed,
     ) -> Result<Vec<(FileName, Option<FileId>)>> {
-        let mut files = Vec::new();
-        // Not by a call to each level: another host says how many there are.
-        let mut open = vec![self.list_without(directory, removed)?.into_iter()];
-        while let Some(entries) = open.last_mut() {
-            match entries.next() {
-                None => drop(open.pop()),
-                Some(Entry::File(name, id)) => files.push((name, id)),
-                Some(Entry::Directory(inner)) => match self.list_without(&inner, removed) {
-                    // Its last file went meanwhile, or it became a file.
-                    Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => {}
-                    inner => open.push(inner?.into_iter()),
-                },
-            }
-        }
-        Ok(files)
+        files_by(directory, |inner| self.list_without(inner, removed))
+    }
+
+    /// The same, and adds to `unread` which directories may not be read in one of the stores: what they hold there is
+    /// not among it.
+    ///
+    /// # Errors
+    /// As [`Store::list`], but for [`ErrorKind::Access`].
+    pub(crate) fn readable_files_without(
+        &self,
+        directory: &DirectoryName,
+        removed: &Removed,
+        unread: &mut Vec<(DirectoryName, Error)>,
+    ) -> Result<Vec<(FileName, Option<FileId>)>> {
+        let unread = RefCell::new(unread);
+        let list = |name: &DirectoryName| {
+            let list = |member: Member<'_>| match member.list(name) {
+                Err(error) if error.kind() == ErrorKind::Access => {
+                    unread.borrow_mut().push((name.clone(), error));
+                    Ok(Vec::new())
+                }
+                list => list,
+            };
+            self.list_by(list, name, removed)
+        };
+        files_by(directory, list)
     }
 
     /// The identity of the file `name`.
@@ -311,4 +331,26 @@ pub(crate) fn merged(name: &FileName, known: &[Known<'_>]) -> Result<Option<Mani
     let known: Vec<_> =
         known.iter().map(|k| (k.member.node(), k.manifest.clone(), k.survived.as_ref())).collect();
     finding::merge(&name.to_string(), &known)
+}
+
+/// All files below `directory`, by what `list` says of each directory.
+fn files_by(
+    directory: &DirectoryName,
+    list: impl Fn(&DirectoryName) -> Result<Vec<Entry>>,
+) -> Result<Vec<(FileName, Option<FileId>)>> {
+    let mut files = Vec::new();
+    // Not by a call to each level: another host says how many there are.
+    let mut open = vec![list(directory)?.into_iter()];
+    while let Some(entries) = open.last_mut() {
+        match entries.next() {
+            None => drop(open.pop()),
+            Some(Entry::File(name, id)) => files.push((name, id)),
+            Some(Entry::Directory(inner)) => match list(&inner) {
+                // Its last file went meanwhile, or it became a file.
+                Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => {}
+                inner => open.push(inner?.into_iter()),
+            },
+        }
+    }
+    Ok(files)
 }

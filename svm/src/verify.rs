@@ -41,6 +41,9 @@ pub struct Report {
     /// Records of older files that were being replaced, which cannot be read. Which files they keep is not known, so that
     /// leftovers were left as they are until these records are removed.
     pub damaged_records: Vec<PathBuf>,
+    /// Directories that may not be read, each with what is wrong. What is below them was not looked at, and leftovers
+    /// were left as they are, as its objects look like some.
+    pub unread: Vec<(DirectoryName, Error)>,
     /// A file whose name is damaged: what it led to looks like a leftover, so that leftovers were left as they are.
     pub unreclaimed: Option<FileName>,
     /// What killed processes left behind and nobody can reach any more, and what other nodes had left of files that were
@@ -49,9 +52,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every file is whole, as far as it was looked at, and every record can be read.
+    /// Whether every file is whole, as far as its parts were given, and every record and directory can be read.
     pub fn is_clean(&self) -> bool {
-        self.damaged.is_empty() && self.damaged_records.is_empty()
+        self.damaged.is_empty() && self.damaged_records.is_empty() && self.unread.is_empty()
     }
 }
 
@@ -76,7 +79,8 @@ impl StoreSet {
     /// Looks at every file below `directory` in any of the stores, and that the stores agree about it; an older or
     /// damaged manifest of a file that several nodes share is replaced by the newest, where nobody has the file open. What
     /// is left of a file that was removed from some of its nodes' stores only is removed.
-    /// Where `directory` is the root and no name is damaged, also removes what belongs to no file.
+    /// Where `directory` is the root, no name is damaged, and all directories can be read, also removes what belongs
+    /// to no file.
     ///
     /// # Errors
     /// What keeps it from looking at the stores at all; what is wrong with files is in the report.
@@ -85,11 +89,12 @@ impl StoreSet {
         self.settle_replacements(|name| name.as_path().starts_with(directory.as_path()), &mut report)?;
         let removed = self.removed()?;
         if !removed.is_empty() {
-            for (name, _) in self.files_without(directory, &Removed::default())? {
+            let all = self.readable_files_without(directory, &Removed::default(), &mut Vec::new())?;
+            for (name, _) in all {
                 report.reclaimed.extend(self.remove_leftovers(&name, &removed)?);
             }
         }
-        let files = match self.files_without(directory, &removed) {
+        let files = match self.readable_files_without(directory, &removed, &mut report.unread) {
             // It went with its last file.
             Err(Error::NoSuchFile { .. }) if !report.reclaimed.is_empty() => Vec::new(),
             files => files?,
@@ -102,7 +107,8 @@ impl StoreSet {
             let is_damaged =
                 |(name, id): &(FileName, Option<FileId>)| id.is_none() && !self.is_whole_name(name);
             report.unreclaimed = files.into_iter().find(is_damaged).map(|(name, _)| name);
-            if report.unreclaimed.is_none() && report.damaged_records.is_empty() {
+            let is_all_known = report.damaged_records.is_empty() && report.unread.is_empty();
+            if report.unreclaimed.is_none() && is_all_known {
                 for member in self.members() {
                     report.reclaimed.extend(member.reclaim()?);
                 }
@@ -205,7 +211,7 @@ fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Removes objects that no name leads to and no process has open.
+/// Removes objects that no name leads to and no process has open or holds.
 pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
     let mut reclaimed = Vec::new();
     let before = named(store)?;
@@ -241,7 +247,7 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
                 continue;
             }
             // Nobody alive means that no maker is about to name it either; so the names are read now.
-            let alive = gate.anybody_present().map_err(failed)?;
+            let alive = gate.is_anybodys().map_err(failed)?;
             if !alive && !named(store)?.contains(&id) {
                 let going = object::reclaimed_path(store.path()).map_err(failed)?;
                 // A maker finds it whole or gone.

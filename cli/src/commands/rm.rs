@@ -14,11 +14,10 @@ const EXAMPLES: &str = after_help!(
   svmio rm -r /                  all files of the store, which is written so and in no other way
   svmio rm -f /scratch/tmp       no failure where there is none
 
-A program that has a file open keeps it until it closes it; one that has it open at a mounted directory loses it
-already where a copy of its descriptor was closed (the end of a process that it started counts) and it has not
-accessed the file since. A directory goes with its last file. A file
-that several nodes share is removed from all their stores: give them all, by a --store for each or by --hosts.
-What is left of it elsewhere goes when those stores are next used or verified together with these."
+A program that has a file open keeps it until it closes it, unless it is one of several nodes that is only looked at
+(by svmio cat, or at a mounted directory). A directory goes with its last file. A file that several nodes share is
+removed from all their stores: give them all, by a --store for each or by --hosts. What is left of it elsewhere goes
+when those stores are next used or verified together with these."
 );
 
 /// The arguments of `svmio rm`.

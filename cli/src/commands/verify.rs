@@ -29,7 +29,7 @@ others is reclaimed."
 
 const FIELDS: &str = "\
 A JSON object instead; it has
-  clean      whether nothing is damaged, no record either
+  clean      whether nothing is damaged, no record either, and every directory could be read
   checked    the paths of the files that were looked at
   damaged    for each damaged file its path (with path_bytes as of svmio ls --json) and the error
   reclaimed  what killed programs left behind, or who removed files without some of their nodes, and was removed
@@ -39,6 +39,8 @@ A JSON object instead; it has
              the file's: it was left as it is
   damaged_records  if any: records of older files that were being replaced, which cannot be read: leftovers were left
              as they are
+  unread     if any: for each directory that may not be read its path, and why not (error): what is below was not looked
+             at, and leftovers were left as they are
   unreclaimed  if leftovers were left as they are: the path of a file whose name is damaged
   unseen     if any: for each file with parts on nodes whose stores were not given its path, and which (error)";
 
@@ -70,6 +72,8 @@ struct Findings {
     put_aside: Vec<Aside>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged_records: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<Damage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unreclaimed: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -121,6 +125,12 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandErro
                  remove it; leftovers are not reclaimed until then"
             ))?;
         }
+        for unread in &findings.unread {
+            output.line(format!(
+                "not read: {}: {}; leftovers are not reclaimed until it can be",
+                unread.path, unread.error
+            ))?;
+        }
         if let Some(name) = &findings.unreclaimed {
             output.line(format!(
                 "leftovers not reclaimed: what {name} led to looks like one: remove that file, or put its name back"
@@ -133,8 +143,13 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandErro
             0 => String::new(),
             files => format!(", {files} not seen whole"),
         };
+        let unread = match findings.unread.len() as u64 {
+            0 => String::new(),
+            1 => ", 1 directory not read".to_owned(),
+            directories => format!(", {directories} directories not read"),
+        };
         output.line(format!(
-            "{} checked, {} damaged, {} reclaimed{unseen}",
+            "{} checked, {} damaged, {} reclaimed{unseen}{unread}",
             counted(findings.checked.len() as u64, "file"),
             findings.damaged.len(),
             counted(findings.reclaimed.len() as u64, "leftover")
@@ -172,6 +187,14 @@ impl From<Report> for Findings {
                 })
                 .collect(),
             damaged_records: report.damaged_records.iter().map(|path| path.display().to_string()).collect(),
+            unread: report
+                .unread
+                .iter()
+                .map(|(name, error)| Damage {
+                    path: RecordedPath::of(name.as_path()),
+                    error: error.to_string(),
+                })
+                .collect(),
             unreclaimed: report.unreclaimed.as_ref().map(ToString::to_string),
             unseen: report.unseen.iter().map(damage).collect(),
         }

@@ -87,6 +87,41 @@ fn a_name_that_may_not_be_read_is_told_and_the_others_are_looked_at() {
 }
 
 #[test]
+fn a_directory_that_may_not_be_read_is_told_and_the_others_are_looked_at() {
+    need_root("runs the program as another user");
+    let setting = Setting::new();
+    for name in ["/before", "/theirs/within/file", "/theirs/file", "/with/after"] {
+        setting.put(name, b"x");
+    }
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(setting.store_path()).status().unwrap();
+    assert!(given.success());
+    // What a killed program leaves: it would be reclaimed if nothing below that directory could be its file.
+    let left = setting.store_path().join("objects").join("0".repeat(32));
+    fs::create_dir(&left).unwrap();
+    let directory = setting.store_path().join("names/theirs/within");
+    assert!(Command::new("chown").arg("0:0").arg(&directory).status().unwrap().success());
+    set_mode(&directory, 0o700);
+    for (arguments, checked) in [(&["verify"][..], "3 files"), (&["verify", "/theirs"], "1 file")] {
+        let verified = run_as_nobody(&setting, arguments);
+        let told = text(&verified.stdout);
+        assert_eq!(verified.status.code(), Some(1), "{told}");
+        assert!(told.contains("not read: /theirs/within: ") && told.contains("permission denied"), "{told}");
+        let last = format!("{checked} checked, 0 damaged, 0 leftovers reclaimed, 1 directory not read\n");
+        assert!(told.ends_with(&last), "{told}");
+    }
+    let itself = run_as_nobody(&setting, &["verify", "/theirs/within"]);
+    assert_eq!(itself.status.code(), Some(1));
+    assert!(text(&itself.stderr).contains("permission denied"), "{}", text(&itself.stderr));
+    let json: serde_json::Value =
+        serde_json::from_slice(&run_as_nobody(&setting, &["verify", "--json"]).stdout).unwrap();
+    assert_eq!((&json["clean"], &json["unread"][0]["path"]), (&false.into(), &"/theirs/within".into()));
+    assert!(setting.object("/theirs/within/file").exists() && left.exists());
+    set_mode(&directory, 0o755);
+    assert!(setting.printed(&["verify"]).ends_with("4 files checked, 0 damaged, 1 leftover reclaimed\n"));
+    assert!(!left.exists());
+}
+
+#[test]
 fn a_copy_into_a_directory_that_may_not_be_opened_leaves_nothing() {
     need_root("runs the program as another user");
     let setting = Setting::new();

@@ -57,11 +57,11 @@ impl From<Error> for AttachError {
 /// How a file is to be attached.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct How {
-    /// The caller has just made it, or knows that others have it open.
+    /// The caller has just made it, holds it, or knows that others have it open.
     pub(crate) fresh: bool,
     /// Through which cluster; 0 for this node alone.
     pub(crate) cluster: u64,
-    /// Even if it has lost its name, as long as others have it open.
+    /// Even if it has lost its name, as long as others have it open, or somebody holds it.
     pub(crate) removed: bool,
 }
 
@@ -127,18 +127,27 @@ impl Attachment {
                 }
                 let boot = BootId::current()?;
                 let alive = gate.anybody_present().map_err(failed)?;
+                let is_held = gate.is_held().map_err(failed)?;
                 let state = State::map(file.try_clone().map_err(failed)?).map_err(failed)?;
-                let is_deleted = !has_name || state.is_valid(boot, id) && state.is_deleted();
-                if is_deleted && !(how.removed && alive) {
+                let is_marked = || state.is_valid(boot, id) && state.is_deleted();
+                // What is held can lose its name while this process waits for the gate, and its state need not be
+                // valid.
+                let is_deleted = !has_name || is_marked() || is_held && !path.exists();
+                if is_deleted && !(how.removed && (alive || is_held)) {
                     return Err(AttachError::Gone);
                 }
-                let manifest = own_manifest(if is_deleted { &deleted } else { &path }, id, name)?;
+                let place = if is_deleted { &deleted } else { &path };
+                let manifest = own_manifest(place, id, name)?;
                 if !alive {
                     if manifest.temporary && !how.fresh {
                         return Err(AttachError::Abandoned);
                     }
-                    let recovery = recovery::Recovery { directory: &directory, path: &path, name, boot };
+                    let recovery = recovery::Recovery { directory: &directory, path: place, name, boot };
                     recovery.run(&manifest, node, &state, how.cluster == 0)?;
+                    if is_deleted {
+                        // A state that is made anew does not know.
+                        state.set_deleted();
+                    }
                     state.set_cluster(how.cluster);
                     // Those that the manifest tells.
                     state.add_unasked_homes();

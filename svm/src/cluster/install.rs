@@ -28,7 +28,7 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
     let path = object::path(context.store.path(), manifest.id);
     let failed = |e: io::Error| opening_failed(manifest, &path, e);
     loop {
-        if is_open_without_name(context.store.path(), manifest.id).map_err(failed)? {
+        if stays_without_name(&context.store, manifest)? {
             return Ok(());
         }
         let new = NewObject::make(context, manifest).map_err(failed)?;
@@ -38,7 +38,7 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
             continue;
         }
         if new.is_none() && !gate.anybody_present().map_err(failed)? {
-            renew_alone(context, manifest, &path, &state)?;
+            renew_alone(&context.store, manifest, &path, &state)?;
         }
         // Under the gate: who removes the file, or gives it another name, has it.
         enter_name(context, manifest, new.is_some())?;
@@ -63,22 +63,22 @@ pub(super) fn renew(context: &Context, manifest: &Manifest) -> Result<()> {
     if gate.anybody_present().map_err(failed)? || !path.exists() {
         return Ok(());
     }
-    renew_alone(context, manifest, &path, &state)
+    renew_alone(&context.store, manifest, &path, &state)
 }
 
 /// The same where nobody has the file open, of whose state the caller has the gate.
-fn renew_alone(context: &Context, manifest: &Manifest, path: &Path, state: &File) -> Result<()> {
+fn renew_alone(store: &Store, manifest: &Manifest, path: &Path, state: &File) -> Result<()> {
     let failed = |e: io::Error| opening_failed(manifest, path, e);
     let own = own_manifest(path, &manifest.name)?;
     if let Some(own) = &own {
-        make_claimed(path, own, manifest, context.store.node()).map_err(failed)?;
+        make_claimed(path, own, manifest, store.node()).map_err(failed)?;
     }
     if own.as_ref() != Some(manifest) {
         manifest.commit(path, false)?;
     }
     // What it says is true no more. The manifest tells what all nodes together know.
     let state = State::map(state.try_clone().map_err(failed)?).map_err(failed)?;
-    state.void(manifest.position_of(context.store.node()));
+    state.void(manifest.position_of(store.node()));
     Ok(())
 }
 
@@ -92,25 +92,30 @@ fn open_state(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether processes of this node have the file open although it has lost its name here. What was left so by killed
-/// ones goes.
-fn is_open_without_name(store: &Path, id: FileId) -> io::Result<bool> {
-    let path = object::deleted_path(store, id);
+/// Whether processes of this node have the file open, or [hold](crate::Hold) it, although it has lost its name here:
+/// where they only hold it, its manifest is true then. What was left so by killed ones goes.
+fn stays_without_name(store: &Store, manifest: &Manifest) -> Result<bool> {
+    let path = object::deleted_path(store.path(), manifest.id);
+    let failed = |e: io::Error| opening_failed(manifest, &path, e);
     let state = match File::options().read(true).write(true).open(path.join(object::STATE)) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return take_and_destroy(store, &path).map(|()| false),
-        state => state?,
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return take_and_destroy(store.path(), &path).map(|()| false).map_err(failed);
+        }
+        state => state.map_err(failed)?,
     };
     // Who removes the file, and who is the last to close it, destroys it under the gate: where two did, one would clear
     // what the other has kept of it for new files, and somebody has got since.
-    let gate = Gate::lock(&state)?;
-    if object::is_unlinked(&state)? {
+    let gate = Gate::lock(&state).map_err(failed)?;
+    if object::is_unlinked(&state).map_err(failed)? {
         return Ok(false);
     }
-    let is_open = gate.anybody_present()?;
-    if !is_open {
-        object::destroy(store, &path)?;
+    if gate.anybody_present().map_err(failed)? {
+        return Ok(true);
     }
-    Ok(is_open)
+    if gate.is_held().map_err(failed)? {
+        return renew_alone(store, manifest, &path, &state).map(|()| true);
+    }
+    object::destroy(store.path(), &path).map(|()| false).map_err(failed)
 }
 
 /// Destroys the object at `path` if nobody else takes it away before: nobody finds half of it there.
@@ -211,7 +216,7 @@ impl Drop for NewObject<'_> {
             let Some(state) = open_state(&self.path)? else { return Ok(()) };
             // Until it is gone: who comes to open it waits, and finds that.
             let gate = Gate::lock(&state)?;
-            if object::is_unlinked(&state)? || gate.anybody_present()? {
+            if object::is_unlinked(&state)? || gate.is_anybodys()? {
                 return Ok(());
             }
             take_and_destroy(self.store, &self.path)
@@ -259,18 +264,21 @@ mod tests {
     use super::*;
     use crate::killing::{self, Child, End};
     use crate::open_options::OpenOptions;
-    use crate::presence::Presence;
+    use crate::presence::{self, Presence};
     use crate::units::{FileOffset, SegmentIndex};
 
-    /// An object without a name, with a state where `has_state`.
-    fn object_without_name(store: &Store, has_state: bool) -> (FileId, PathBuf) {
-        let id = FileId::random().unwrap();
-        let path = object::deleted_path(store.path(), id);
+    /// An object without a name, with a state where `has_state`, and what is true of it.
+    fn object_without_name(store: &Store, has_state: bool) -> (Manifest, PathBuf) {
+        let name = FileName::new("f").unwrap();
+        let made = store.create_unnamed(&name, &OpenOptions::read_write()).unwrap();
+        let manifest = Manifest::read(&made.file().directory(), "f").unwrap();
+        drop(made);
+        let path = object::deleted_path(store.path(), manifest.id);
         fs::create_dir(&path).unwrap();
         if has_state {
             open_state(&path).unwrap().unwrap();
         }
-        (id, path)
+        (manifest, path)
     }
 
     #[test]
@@ -278,26 +286,30 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         for has_state in [true, false] {
-            let (id, path) = object_without_name(&store, has_state);
-            assert!(!is_open_without_name(store.path(), id).unwrap());
+            let (manifest, path) = object_without_name(&store, has_state);
+            assert!(!stays_without_name(&store, &manifest).unwrap());
             assert!(!path.exists());
-            assert!(!is_open_without_name(store.path(), id).unwrap(), "nothing is there");
+            assert!(!stays_without_name(&store, &manifest).unwrap(), "nothing is there");
         }
-        let (id, path) = object_without_name(&store, true);
+        let (manifest, path) = object_without_name(&store, true);
         let presence = Presence::enter(open_state(&path).unwrap().unwrap(), 1).unwrap();
-        assert!(is_open_without_name(store.path(), id).unwrap());
-        assert!(path.exists());
+        assert!(stays_without_name(&store, &manifest).unwrap());
+        assert!(path.exists() && own_manifest(&path, "f").unwrap().is_none());
         drop(presence);
+        let holding = open_state(&path).unwrap().unwrap();
+        presence::hold(&holding).unwrap();
+        assert!(stays_without_name(&store, &manifest).unwrap());
+        assert_eq!(own_manifest(&path, "f").unwrap(), Some(manifest));
     }
 
     #[test]
     fn what_somebody_else_is_about_to_destroy_is_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let (id, path) = object_without_name(&store, true);
+        let (manifest, path) = object_without_name(&store, true);
         let state = open_state(&path).unwrap().unwrap();
         let gate = Gate::lock(&state).unwrap();
-        let child = Child::run(|| assert!(!is_open_without_name(store.path(), id).unwrap()));
+        let child = Child::run(|| assert!(!stays_without_name(&store, &manifest).unwrap()));
         while !child.is_asleep() {
             assert_eq!(child.ended(libc::WNOHANG), None, "it does not wait");
             std::thread::yield_now();

@@ -34,8 +34,8 @@ impl Held<'_> {
 }
 
 impl Store {
-    /// Removes the file `name`. Whoever has it open keeps it until closing it. What other nodes have of it is removed
-    /// when they are next looked at together with this one.
+    /// Removes the file `name`. Whoever has it open, or [holds](crate::Hold) it, keeps it until closing it. What
+    /// other nodes have of it is removed when they are next looked at together with this one.
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
@@ -195,7 +195,7 @@ impl Store {
         }
     }
 
-    /// Removes the object of a file that has lost its name. Whoever has it open keeps it until closing it.
+    /// Removes the object of a file that has lost its name. Whoever has it open or holds it keeps it until closing it.
     ///
     /// The caller holds no other file's gate: that is what [`Store::take_away`] is for.
     pub(super) fn discard(&self, held: Held<'_>) -> io::Result<()> {
@@ -207,7 +207,8 @@ impl Store {
     }
 
     /// The same for somebody who holds another file's gate, and lets go of this one once he holds none: who opens a file
-    /// waits for its gate while nobody else of the process can open or close one. False where somebody has it open.
+    /// waits for its gate while nobody else of the process can open or close one. False where somebody has it open or
+    /// holds it.
     pub(super) fn take_away(&self, held: Held<'_>) -> io::Result<bool> {
         let Held { id, state, gate } = held;
         let deleted = object::deleted_path(&self.root, id);
@@ -215,9 +216,9 @@ impl Store {
         #[cfg(test)]
         crate::killing::point();
         // First the mark and then the look: who leaves looks after he has left, without the gate.
-        let in_use = gate.anybody_present()? && {
+        let in_use = gate.is_anybodys()? && {
             State::map(state.try_clone()?)?.set_deleted();
-            gate.anybody_present()?
+            gate.is_anybodys()?
         };
         if !in_use {
             object::destroy(&self.root, &deleted)?;
@@ -227,7 +228,7 @@ impl Store {
 
     /// Keeps nothing more of a file that was taken away. The caller holds no gate: this process may have kept the file,
     /// and takes the gate itself to let go of one that is marked.
-    pub(super) fn let_go(&self, id: FileId) {
+    pub(crate) fn let_go(&self, id: FileId) {
         attachment::forget(&self.root, id);
         crate::mapping_cache::forget(&self.root, id);
     }

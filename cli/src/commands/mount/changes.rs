@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use fuser::{FileAttr, FileHandle, INodeNo, RenameFlags};
 use rustix::io::Errno as Number;
-use svmio_svm::{Error, FileId, FileName};
+use svmio_svm::{Error, FileName};
 
 use super::attributes::Facts;
 use super::files::{Files, Found};
@@ -114,7 +114,6 @@ impl Files {
     pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr) -> Answer<()> {
         let path = self.path_in(parent, name)?;
         let name = self.file_name(&path)?;
-        let _held = self.stores.lookup(&name).ok().and_then(|id| self.hold_open(id));
         self.stores.remove(&name, false)?;
         self.directories.keep_around(&path);
         Ok(())
@@ -169,11 +168,7 @@ impl Files {
             (_, Some(_)) if !replacing => Err(Number::EXIST.into()),
             (Some(Found::File(..)), Some(Found::Directory(_))) => Err(Number::ISDIR.into()),
             (Some(Found::Directory(_)), Some(Found::File(..))) => Err(Number::NOTDIR.into()),
-            (Some(Found::File(..)), replaced) => {
-                let _held = match replaced {
-                    Some(Found::File(id, _)) => self.hold_open(id),
-                    _ => None,
-                };
+            (Some(Found::File(..)), _) => {
                 self.rename_file(&from, &to, replacing)?;
                 self.tree.turn(&from, &to);
                 Ok(())
@@ -209,13 +204,6 @@ impl Files {
         self.directories.turn(from, to);
         self.tree.turn(from, to);
         Ok(())
-    }
-
-    /// Sees to it that a file that is about to lose its name stays for those who have it open here: who goes on with a
-    /// copy of a descriptor after another one was closed could not open it again.
-    fn hold_open(&self, id: FileId) -> Option<OwnHandle> {
-        let open = self.opener.known_own(id)?;
-        OwnHandle::new(open, false).inspect_err(|error| tracing::debug!("{error}")).ok()
     }
 
     fn check_empty(&self, path: &Path) -> Answer<()> {

@@ -80,11 +80,11 @@ impl Opener {
     /// Makes the file `name`, or opens the one that is there, unless it is to be a new one.
     ///
     /// # Errors
-    /// As [`Store::open_file`].
+    /// As [`Store::open_file`] and [`OwnFile::new`].
     pub(super) fn create(&self, name: &FileName, exclusive: bool) -> Answer<(FileId, OpenFile)> {
         let options = OpenOptions::read_write().create(true).exclusive(exclusive);
         let store = self.own_store()?;
-        let file = Arc::new(OwnFile::new(store, name, store.open_file(name, &options)?, true));
+        let file = Arc::new(OwnFile::new(store, name, store.open_file(name, &options)?, true)?);
         Ok((file.id(), OpenFile::Own(OwnHandle::new(self.shared(&file), true)?)))
     }
 
@@ -102,10 +102,8 @@ impl Opener {
                 opened => opened.map(Some),
             };
         }
-        let opened = |options, is_writable| {
-            let file = store.open_file(name, &options)?;
-            Ok(OwnFile::new(store, name, file, is_writable))
-        };
+        let opened =
+            |options, is_writable| OwnFile::new(store, name, store.open_file(name, &options)?, is_writable);
         let writing = || opened(OpenOptions::read_write(), true);
         let reading = || opened(OpenOptions::reading(), false);
         let opened = match self.is_read_only {

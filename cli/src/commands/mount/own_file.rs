@@ -2,23 +2,25 @@
 //!
 //! Nobody else is kept from it once those who have it open here have closed it. The kernel tells that twice: before
 //! `close` returns, but also of each copy of a descriptor, and in the background, when there is none any more. So the
-//! file is given up at the former, and opened again for who goes on with another copy.
+//! file is given up at the former, and opened again for who goes on with another copy: until the latter it is held, so
+//! that it is there for him whoever removes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
-use svmio_svm::{Error, File, FileId, FileName, FileOffset, OpenOptions, Result, Store};
+use svmio_svm::{Error, File, FileId, FileName, FileOffset, Hold, OpenOptions, Result, Store};
 
 /// Such a file, one for all who have it open here.
 #[derive(Debug)]
 pub(super) struct OwnFile {
-    store: Store,
     id: FileId,
     /// By which it was opened first.
     name: FileName,
     is_writable: bool,
     place: RwLock<Place>,
+    /// For who goes on when the place has been given up.
+    hold: Hold,
     /// When it was last written to here; `None` where that has been committed.
     written: Mutex<Option<SystemTime>>,
     /// Held by who commits: who closes it meanwhile is not told of success that may turn out to be none.
@@ -42,17 +44,20 @@ pub(super) struct Use(AtomicBool);
 
 impl OwnFile {
     /// The file that was opened by `name`. Nobody uses it so far.
-    pub(super) fn new(store: &Store, name: &FileName, file: File, is_writable: bool) -> OwnFile {
-        OwnFile {
-            store: store.clone(),
+    ///
+    /// # Errors
+    /// As [`Store::hold`].
+    pub(super) fn new(store: &Store, name: &FileName, file: File, is_writable: bool) -> Result<OwnFile> {
+        Ok(OwnFile {
             id: file.id(),
             name: name.clone(),
             is_writable,
+            hold: store.hold(&file, name)?,
             place: RwLock::new(Place { file: Some(Arc::new(file)), users: 0 }),
             written: Mutex::default(),
             settling: Mutex::default(),
             appending: Mutex::default(),
-        }
+        })
     }
 
     /// The file's identity.
@@ -73,7 +78,7 @@ impl OwnFile {
     /// Accesses the file, which is not given up meanwhile, nor before the user leaves.
     ///
     /// # Errors
-    /// Those of the access; as [`Store::attach`] where it had been given up.
+    /// Those of the access; as [`Hold::open`] where it had been given up.
     pub(super) fn access<T>(&self, by: &Use, access: impl FnOnce(&File) -> Result<T>) -> Result<T> {
         loop {
             let place = self.place();
@@ -90,7 +95,7 @@ impl OwnFile {
     /// Has somebody use the file, who may do so already.
     ///
     /// # Errors
-    /// As [`Store::attach`] where it had been given up.
+    /// As [`Hold::open`] where it had been given up.
     pub(super) fn enter(&self, user: &Use) -> Result<Arc<File>> {
         let mut place = self.place_to_change();
         let file = match &place.file {
@@ -98,7 +103,7 @@ impl OwnFile {
             None => {
                 let options =
                     if self.is_writable { OpenOptions::read_write() } else { OpenOptions::reading() };
-                let file = Arc::new(self.store.attach(self.id, &self.name, &options)?);
+                let file = Arc::new(self.hold.open(&options)?);
                 Arc::clone(place.file.insert(file))
             }
         };
@@ -107,7 +112,7 @@ impl OwnFile {
     }
 
     /// Has somebody not use the file any more. With the last one it is committed and given up, unless it has lost its
-    /// name: then it could not be opened again.
+    /// name: then nobody else comes to open it.
     ///
     /// # Errors
     /// As [`File::commit`]; it is not given up then.
@@ -275,7 +280,7 @@ mod tests {
         let store = Store::open(directory.path()).unwrap();
         let name = FileName::new("/f").unwrap();
         let opened = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
-        let open = OwnFile::new(&store, &name, opened, true);
+        let open = OwnFile::new(&store, &name, opened, true).unwrap();
         let (writer, closer) = (Use::default(), Use::default());
         let file = open.enter(&writer).unwrap();
         open.enter(&closer).unwrap();

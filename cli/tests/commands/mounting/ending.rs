@@ -186,6 +186,23 @@ fn killed_it_damages_nothing_and_tells_how_to_go_on() {
 }
 
 #[test]
+fn what_it_kept_of_removed_files_goes_when_it_is_killed() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let (server, end) = (mounted.server(), End::of(mounted.server()));
+    fs::write(mounted.path("file"), b"begun").unwrap();
+    let file = File::open(mounted.path("file")).unwrap();
+    drop(file.try_clone().unwrap());
+    setting.printed(&["rm", &mounted.name("file")]);
+    setting.printed(&["verify"]);
+    assert_eq!(setting.object_count(), 1);
+    kill_process(server, Signal::KILL).unwrap();
+    end.wait();
+    setting.printed(&["verify"]);
+    assert_eq!(setting.object_count(), 0);
+}
+
+#[test]
 fn the_process_in_the_background_keeps_no_terminal_and_no_directory() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);

@@ -89,6 +89,50 @@ fn who_has_a_copy_of_a_closed_descriptor_goes_on() {
 }
 
 #[test]
+fn a_file_stays_for_who_has_a_copy_of_a_closed_descriptor_whoever_removes_it() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let (name, other) = (mounted.name("file"), mounted.name("other"));
+    let by_a_process = |arguments: &[&str]| drop(setting.printed(arguments));
+    let ways: [&dyn Fn(); 3] = [
+        &|| by_a_process(&["rm", &name]),
+        &|| by_a_process(&["mv", "-f", &other, &name]),
+        // As a job does.
+        &|| setting.store().remove(&FileName::new(&name).unwrap()).unwrap(),
+    ];
+    for (number, remove) in ways.into_iter().enumerate() {
+        for is_read_meanwhile in [false, true] {
+            fs::write(mounted.path("other"), b"other").unwrap();
+            fs::write(mounted.path("file"), b"begun").unwrap();
+            let file = File::options().read(true).write(true).open(mounted.path("file")).unwrap();
+            let second = File::open(mounted.path("file")).unwrap();
+            drop((file.try_clone().unwrap(), second.try_clone().unwrap()));
+            remove();
+            by_a_process(&["verify"]);
+            let inode = file.metadata().unwrap().ino();
+            fs::write(mounted.path("file"), b"another").unwrap();
+            let mut bytes = [0; 10];
+            if is_read_meanwhile {
+                assert_eq!((second.read_at(&mut bytes, 0).unwrap(), &bytes[..5]), (5, &b"begun"[..]));
+                drop(file.try_clone().unwrap());
+            }
+            file.write_all_at(b"ended", 5).unwrap();
+            file.sync_all().unwrap();
+            drop((file.try_clone().unwrap(), file));
+            assert_eq!(second.read_at(&mut bytes, 0).unwrap(), 10, "way {number}");
+            let metadata = second.metadata().unwrap();
+            assert_eq!((&bytes, metadata.nlink(), metadata.ino()), (b"begunended", 0, inode));
+            assert_eq!(fs::read(mounted.path("file")).unwrap(), b"another");
+            drop(second);
+            fs::remove_file(mounted.path("file")).unwrap();
+        }
+    }
+    fs::remove_file(mounted.path("other")).unwrap();
+    mounted.unmount();
+    assert_eq!(setting.object_count(), 0);
+}
+
+#[test]
 fn who_waits_for_one_file_holds_up_nobody_who_looks_at_another() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);
