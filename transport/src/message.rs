@@ -330,7 +330,8 @@ impl Messenger {
         scope::run(self, body)
     }
 
-    /// Does what there is to do, without waiting: of use to programs that compute with `asynchronous` off.
+    /// Does what there is to do, without waiting: of use to programs that compute with `asynchronous` off. Then it also
+    /// asks a peer of whom a message is waited for, and that has said nothing for long, which takes a moment.
     pub fn progress(&self) {
         self.engine.nudge();
     }
