@@ -14,6 +14,7 @@
 mod atomics;
 mod dma;
 mod end;
+mod inquiries;
 mod interrupts;
 mod participant;
 mod refusals;
@@ -81,6 +82,7 @@ pub const CASES: &[Case] = &[
     Case { name: "ranks that do not exist", check: refusals::no_such_rank },
     Case { name: "several threads", check: threads::at_once },
     Case { name: "statistics", check: refusals::statistics },
+    Case { name: "inquiries", check: inquiries::answered },
 ];
 
 /// Runs all cases; called by every rank, before anything else is done with the fabric. `gather` waits for all other

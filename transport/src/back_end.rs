@@ -4,8 +4,8 @@
 //!
 //! * Nothing is connected until it is used. A call that involves a peer fails with that peer's
 //!   [`Error::PeerLost`](crate::Error::PeerLost) soon after the [`Membership`] knows of the loss, waiting ones too.
-//! * `wait_until`, `wait_interrupt`, `connect`, `read`, the atomics, `store_barrier`, `check_sequence`, `sleep` and
-//!   `Service::join` may wait for others. `write`, `write_and_trigger`, `trigger` and `ring` wait for nobody's program,
+//! * `wait_until`, `wait_interrupt`, `connect`, `inquire`, `read`, the atomics, `store_barrier`, `check_sequence`,
+//!   `sleep` and `Service::join` may wait for others. `write`, `write_and_trigger`, `trigger` and `ring` wait for nobody's program,
 //!   but may have to wait for room on the way to the peer, for the arrival of what is long, or, the first time, for a
 //!   connection: over libfabric for `ofi.answer_seconds` at most, after which the peer is lost; in shared memory
 //!   (`ring` and `trigger`) for 30 s at most. The others return at once. Who calls one that waits holds no lock that a
@@ -181,6 +181,21 @@ pub(crate) fn provide(provider: &dyn Provider, asker: Rank, id: SegmentId) {
     }
 }
 
+/// Answers what peers [inquire](BackEnd::inquire). Called on a thread of the back end; it must not wait.
+pub trait Respondent: Send + Sync {
+    /// The answer to `question`, which `asker` may have asked before.
+    fn respond(&self, asker: Rank, question: [u64; 2]) -> u64;
+}
+
+/// Has `respondent` answer. Where it panics, the log says so, and there is no answer.
+pub(crate) fn respond(respondent: &dyn Respondent, asker: Rank, question: [u64; 2]) -> Option<u64> {
+    let mut answer = None;
+    if callback::panics(|| answer = Some(respondent.respond(asker, question))) {
+        tracing::error!(%asker, "whoever answers what it inquires panicked");
+    }
+    answer
+}
+
 /// A thread that serves beside the program.
 pub trait Service: Send {
     /// Waits until it has ended.
@@ -219,6 +234,16 @@ pub trait BackEnd: Send + Sync {
 
     /// Who makes segments of `space` on demand.
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>);
+
+    /// Who answers what peers inquire, from now on.
+    fn set_respondent(&self, respondent: Arc<dyn Respondent>);
+
+    /// What the [`Respondent`] of `peer`, which is not this process, answers to `question`; nothing where it has none.
+    /// The question may come more than once, and also after it was given up here.
+    ///
+    /// # Errors
+    /// `PeerLost`, also where the peer is found to be gone; `TimedOut` after `limit`.
+    fn inquire(&self, peer: Rank, question: [u64; 2], limit: Duration) -> Result<Option<u64>>;
 
     /// Connects to a segment of `owner`, which may be this process itself.
     ///

@@ -13,6 +13,7 @@ use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::Membership;
 use crate::memory::UserMemory;
+use crate::ports::{Doorkeeper, Notice, Ports};
 use crate::segment::{LocalSegment, Registration, RemoteSegment};
 use crate::statistics::{Counters, Statistics};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
@@ -23,18 +24,27 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// How often a broken transfer is repeated before the peer counts as unreachable.
 const ATTEMPTS: u32 = 32;
 
+/// How long is waited for one who is told of the end of a messenger to take note of it.
+const NOTICE_LIMIT: Duration = Duration::from_secs(1);
+
+/// The same for all of them together.
+const NOTICES_LIMIT: Duration = Duration::from_secs(10);
+
 /// One process's place on the fabric. Clones are the same place.
 #[derive(Clone)]
 pub struct Fabric {
     back_end: Arc<dyn BackEnd>,
     counters: Arc<Counters>,
+    ports: Arc<Ports>,
 }
 
 impl Fabric {
     /// The face of `back_end`.
     #[must_use]
     pub fn new(back_end: Arc<dyn BackEnd>) -> Self {
-        Self { back_end, counters: Arc::default() }
+        let ports = Arc::new(Ports::default());
+        back_end.set_respondent(Doorkeeper::of(&ports));
+        Self { back_end, counters: Arc::default(), ports }
     }
 
     /// This process.
@@ -342,9 +352,31 @@ impl Fabric {
         &self.counters
     }
 
+    /// Which ports are open.
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// Tells those of `peers` who are there.
+    pub(crate) fn notify(&self, notice: Notice, peers: Vec<Rank>) {
+        let give_up = self.now().after(NOTICES_LIMIT);
+        for peer in peers {
+            let left = give_up.since(self.now());
+            if self.membership().check(peer).is_ok()
+                && let Err(error) = self.back_end.inquire(peer, notice.encode(), left.min(NOTICE_LIMIT))
+            {
+                // One that stands still finds it when it goes on, unless this process has ended before it left.
+                tracing::debug!(rank = %self.rank(), %peer, ?notice, %error, "it may not have heard");
+            }
+        }
+    }
+
     /// Ends all: calls in other threads end with [`Error::Ending`], segments vanish, threads stop. Called twice, it
     /// does nothing more.
     pub fn close(&self) {
+        for (notice, waiting) in self.ports.close_all() {
+            self.notify(notice, waiting);
+        }
         self.back_end.close();
     }
 }

@@ -24,8 +24,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Place, Provider, Remote, Sequence,
-    SequenceMark, Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Place, Provider, Remote, Respondent,
+    Sequence, SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::{Capabilities, WriteOrder};
 use crate::dma::{Completion, Transfer};
@@ -170,6 +170,14 @@ impl BackEnd for Faulty {
 
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
         self.inner.set_provider(space, provider);
+    }
+
+    fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        self.inner.set_respondent(respondent);
+    }
+
+    fn inquire(&self, peer: Rank, question: [u64; 2], limit: Duration) -> Result<Option<u64>> {
+        self.inner.inquire(peer, question, limit)
     }
 
     fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {

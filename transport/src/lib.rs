@@ -54,6 +54,7 @@ mod membership;
 mod memory;
 pub mod message;
 pub mod ofi;
+mod ports;
 mod secret;
 mod segment;
 mod service_thread;

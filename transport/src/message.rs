@@ -3,7 +3,7 @@
 //! ```text
 //!   Messenger ── scope ── Request                what a program holds                      (scope)
 //!       │
-//!    Engine        all links; waiting; the service thread; inboxes on demand               (engine, registry)
+//!    Engine        all links; waiting; the service thread; inboxes on demand     (engine, registry, inquiry)
 //!       │
 //!     Link         a pair: one thread's turn at a time                                     (link, state, turn)
 //!       ├── outgoing, incoming     short: within packets │ eager: into a buffer kept ready
@@ -17,6 +17,9 @@
 //! Each process has an inbox per peer that talks to it, made when that peer first does, and written by that peer only:
 //! packets go to a ring in it, eager messages to slots in it, and credits for the other direction come back through
 //! it. A receive meets messages in the order in which they were sent, and the other way round; there are no tags.
+//!
+//! A peer that closes its messenger tells all with whom it talked. Who waits for a first word of one, for longer than a
+//! moment, asks it once whether it has closed, and hears of its end, too.
 //!
 //! Short and eager messages are over for the sender once they are written. A rendezvous goes on while a program
 //! computes: peers trigger an interrupt when something is to be done, which wakes a service thread, unless somebody is
@@ -33,6 +36,7 @@ mod engine;
 mod fast;
 mod footprint;
 mod incoming;
+mod inquiry;
 mod layout;
 mod lease;
 mod link;
@@ -100,9 +104,9 @@ pub struct Buffers {
 
 /// Sends and receives messages. All methods may be called by several threads at once.
 ///
-/// Dropping it ends the service thread, and tells the peers that have to do with it: what they send or receive by this
-/// port from then on fails. Where a peer has no room for something that it still has to be told, it is waited for up to
-/// 10 s.
+/// Dropping it ends the service thread, and tells the peers that have to do with it, or have waited for a message of it
+/// for long: what they send or receive by this port from then on fails. Where a peer has no room for something that it
+/// still has to be told, or does not take note, it is waited for up to 10 s.
 pub struct Messenger {
     engine: Arc<Engine>,
     /// After whom the next receive from anybody looks first.
@@ -232,8 +236,10 @@ impl Messenger {
     /// # Errors
     /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
     /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received, or has given
-    /// up its messages with this process, as its own error tells. A peer that
-    /// was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
+    /// up its messages with this process, as its own error tells. One that has not opened its own yet is waited for, as
+    /// long as it takes. Of one that closes it before both have talked, that is known soon, half a second after the wait
+    /// began at the earliest; where its fabric is gone, too, it may be by [`Error::PeerLost`], and take as long as
+    /// that takes anywhere. A peer that was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
     /// process has ended. One on this machine that was stopped in the midst of it is continued (SIGCONT). For one
     /// elsewhere that does not even acknowledge, this waits `ofi.silence` at most: should it go on later, what it had
     /// begun to write may still come into `into`, and the log tells of it. [`Error::Wire`] where what came makes no
@@ -254,6 +260,7 @@ impl Messenger {
 
     fn receive_slowly(&self, link: &Link, into: &mut [u8]) -> Result<usize> {
         let (from, memory) = (link.peer, UserMemory::of_mut(into));
+        link.expect();
         let arrival = self.engine.wait(
             || link.may_receive(),
             || {
@@ -290,6 +297,7 @@ impl Messenger {
     pub fn probe(&self, from: Rank) -> Result<Option<usize>> {
         let link = self.engine.ready_link(from)?;
         self.engine.check(from)?;
+        link.expect();
         self.engine.nudge();
         link.take_turn().probe(link)
     }
@@ -322,7 +330,8 @@ impl Messenger {
         scope::run(self, body)
     }
 
-    /// Does what there is to do, without waiting: of use to programs that compute with `asynchronous` off.
+    /// Does what there is to do, without waiting: of use to programs that compute with `asynchronous` off. Then it also
+    /// asks a peer of whom a message is waited for, and that has said nothing for long, which takes a moment.
     pub fn progress(&self) {
         self.engine.nudge();
     }

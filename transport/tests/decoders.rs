@@ -72,6 +72,8 @@ fn greetings_and_answers_of_shared_memory() {
     let valid = vec![
         shm::Greeting::new(&secret, Rank(3), shm::Wanted::Control).encode(),
         shm::Greeting::new(&secret, Rank(3), shm::Wanted::Segment(SegmentId::new(8, 9))).encode(),
+        shm::Greeting::new(&secret, Rank(3), shm::Wanted::Answer([8, 9])).encode(),
+        shm::Answer::Said(5).encode(),
         shm::Answer::Here { offset: 4096, length: 1 << 20 }.encode(),
         shm::Answer::Unknown.encode(),
     ];
@@ -111,6 +113,7 @@ fn network_messages() -> Vec<Vec<u8>> {
         ofi::Message::Stop { key: 2 },
         ofi::Message::Stopped { key: 2 },
         ofi::Message::Parted,
+        ofi::Message::Inquire { ticket: 1, question: [2, 3] },
     ];
     let encode = |message: &ofi::Message<'_>| {
         let mut bytes = vec![0; message.length()];

@@ -61,6 +61,7 @@ fn losses(fabric: &Fabric, gather: impl Fn()) {
     check("compare_swap", lost, remote.compare_swap(0, 0, 1));
     check("read", lost, remote.read(0, &mut [0; 8]));
     check("trigger", lost, fabric.trigger(lost, Interrupt(0)));
+    check("inquire", lost, fabric.back_end().inquire(lost, [0; 2], Duration::from_secs(20)));
     drop(remote);
 
     // A wait whose condition looks at the losses is told of one; this one holds already.

@@ -30,6 +30,7 @@ pub(super) fn no_such_rank(participant: &Participant) {
         check("compare_swap", missing, size, fabric.compare_swap(&remote, 0, 0, 1));
         check("trigger", missing, size, fabric.trigger(missing, Interrupt(0)));
         check("ring", missing, size, fabric.ring(missing));
+        check("inquire", missing, size, fabric.back_end().inquire(missing, [0; 2], super::LIMIT));
         check(
             "check_sequence",
             missing,

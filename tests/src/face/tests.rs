@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use svmio_transport::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Sequence,
-    SequenceMark, Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Respondent,
+    Sequence, SequenceMark, Service, Wait, Waited,
 };
 use svmio_transport::dma::{Completion, Transfer};
 use svmio_transport::shm::{self, ShmSettings};
@@ -211,6 +211,14 @@ impl BackEnd for Crooked {
 
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
         self.inner.set_provider(space, provider);
+    }
+
+    fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        self.inner.set_respondent(respondent);
+    }
+
+    fn inquire(&self, peer: Rank, question: [u64; 2], limit: Duration) -> Result<Option<u64>> {
+        self.inner.inquire(peer, question, limit)
     }
 
     fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {

@@ -1,7 +1,8 @@
 //! The end of a messenger, and of a peer's.
 //!
 //! Whoever closes its messenger lets go what it still owes others, and then tells all that have to do with it. They can
-//! still receive what it sent before; what they send, or wait for beyond that, fails.
+//! still receive what it sent before; what they send, or wait for beyond that, fails. Who waits for a first word of it
+//! has [told so](super::inquiry), and hears of it in another way.
 //!
 //! Whoever fails with one peer alone tells that one: there, too, all fails that is between both.
 
@@ -19,6 +20,7 @@ use super::shares::Share;
 use super::wire::Packet;
 use crate::back_end::Waited;
 use crate::error::{Error, Result};
+use crate::ports::Notice;
 
 /// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
 const REST: Duration = Duration::from_secs(10);
@@ -44,6 +46,19 @@ impl Engine {
         self.links.iter().for_each(|link| link.take_turn().leave_kept());
         // The last thing that is written: nobody else writes any more.
         self.take_leave();
+        self.notify_waiting();
+    }
+
+    /// Tells those who wait for a first word of this messenger, and were not told as others are.
+    fn notify_waiting(&self) {
+        let (context, number) = (&self.context, self.number());
+        let mut waiting = context.fabric.ports().close(context.space, number);
+        waiting.retain(|&peer| {
+            let Some(link) = self.links.get(peer) else { return true };
+            let state = link.take_turn();
+            state.outbox.is_none() && !state.is_closed
+        });
+        context.fabric.notify(Notice::HasClosed { space: context.space, number }, waiting);
     }
 
     /// Tells the peers that nothing more comes, and nothing is wanted any more.

@@ -1,7 +1,7 @@
 //! What all links of a messenger share.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::credits::words_in_turn;
@@ -56,6 +56,8 @@ pub(super) struct Context {
     pub(super) disturbances: AtomicU64,
     /// Whose loss ends all that waits, whoever it has to do with.
     pub(super) watched: OnceLock<Vec<Rank>>,
+    /// Of how many peers somebody waits for a first word.
+    pub(super) inquiries: AtomicU32,
     /// Whether the service thread looks from time to time whether what was sent has arrived.
     pub(super) armed: AtomicBool,
 }
@@ -101,6 +103,7 @@ impl Context {
             waiters: Waiters::default(),
             disturbances: AtomicU64::new(0),
             watched: OnceLock::new(),
+            inquiries: AtomicU32::new(0),
             armed: AtomicBool::new(false),
         }
     }

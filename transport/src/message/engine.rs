@@ -36,6 +36,8 @@ pub(super) struct Engine {
     pub(super) is_stopping: AtomicBool,
     /// Whether the service thread has ended, and none comes any more.
     pub(super) is_unserved: AtomicBool,
+    /// Which of this process's messengers on the port.
+    number: OnceLock<u64>,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
     /// What is done while a call waits.
@@ -54,6 +56,7 @@ impl Engine {
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
             is_unserved: AtomicBool::new(false),
+            number: OnceLock::new(),
             subscription: OnceLock::new(),
             meanwhile: OnceLock::new(),
         });
@@ -73,6 +76,9 @@ impl Engine {
         if membership.check_job().is_err() || !membership.lost().is_empty() {
             context.disturbances.fetch_add(1, Ordering::Release);
         }
+        let listener: Weak<Self> = Arc::downgrade(&engine);
+        // As above.
+        let _ = engine.number.set(context.fabric.ports().open(context.space, listener));
         let provider = InboxProvider { engine: Arc::downgrade(&engine) };
         context.fabric.set_provider(context.space, Arc::new(provider));
         engine
@@ -107,6 +113,11 @@ impl Engine {
         self.context.stir();
         tracing::debug!(rank = %self.context.fabric.rank(), %peer, "an inbox was made");
         Ok(link)
+    }
+
+    /// Which of this process's messengers on its port this is: the first, the second and so on.
+    pub(super) fn number(&self) -> u64 {
+        self.number.get().copied().unwrap_or(1)
     }
 
     /// All links there are.
@@ -149,6 +160,10 @@ impl Engine {
             let copied = std::cell::Cell::new(0);
             // Asked three times for a chunk: before a share is taken, before and behind its first chunk.
             self.advance(&|| copied.replace(copied.get() + 1) >= 2);
+        }
+        if self.is_inquiry_due() {
+            // It takes a moment, which the service thread has.
+            if self.context.settings.asynchronous { self.context.stir() } else { self.inquire() }
         }
     }
 
@@ -242,6 +257,7 @@ impl Engine {
                 }
             }
             self.advance(&stop);
+            self.inquire();
             if context.waiters.are_there() {
                 // What was left for those who wait.
                 context.back_end().wake();

@@ -16,6 +16,7 @@ use super::Buffers;
 use super::context::{Context, Role};
 use super::credits::{Counts, FIRST};
 use super::incoming::PostedReceive;
+use super::inquiry::Inquiry;
 use super::layout::{HEADER, Layout, NEEDS_AT, Sizes};
 use super::needs::Needs;
 use super::outbox::{Outbox, staging_offset};
@@ -41,6 +42,7 @@ pub(super) struct Link {
     /// Made when this process first sends by way of it.
     departing: OnceLock<Area>,
     pub(super) signs: Signs,
+    pub(super) inquiry: Inquiry,
     state: Turn<State>,
 }
 
@@ -79,6 +81,8 @@ pub(super) struct Signs {
     pub(super) outbox: OnceLock<SharedMemory>,
     /// Whether the peer has closed its messenger, or given the pair up.
     pub(super) closed: AtomicBool,
+    /// Whether the peer, of whom nothing was heard, has closed its messenger; set by anybody.
+    pub(super) left: AtomicBool,
     /// Whether a receive that failed waits for the peer to leave its memory alone.
     pub(super) lent: AtomicBool,
     /// Whether a receive from anybody has told of it.
@@ -207,6 +211,7 @@ impl Link {
             failed: AtomicBool::new(false),
             outbox: OnceLock::new(),
             closed: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             reported: AtomicBool::new(false),
             attention: Arc::default(),
@@ -246,6 +251,7 @@ impl Link {
             staging: OnceLock::new(),
             departing: OnceLock::new(),
             signs,
+            inquiry: Inquiry::default(),
             state: Turn::new(state),
         })
     }
@@ -312,6 +318,11 @@ impl Link {
     /// Whether anything came from the peer, that was read or not.
     pub(super) fn was_heard(&self, consumed: Counts) -> bool {
         consumed != Counts::FIRST || self.signs.messages.has_arrived() || self.signs.control.has_arrived()
+    }
+
+    /// The same as it can be told without the turn.
+    pub(super) fn has_heard(&self) -> bool {
+        self.signs.messages.has_moved() || self.signs.control.has_moved()
     }
 
     /// Whether a receive would find something: a message, receives that are before it, or an error.

@@ -4,6 +4,10 @@ use crate::units::Interrupt;
 
 /// Which of a process's messengers: those of the same port of all processes talk to each other.
 ///
+/// Where processes close a messenger and open the next on the same port, the first of one belongs to the first of each
+/// other one, the second to the second, and so on: who waits for a peer that has closed as many, and has none open,
+/// learns that it has closed it.
+///
 /// Port `n` uses the segment space `0x6d67_0000 + n` and the interrupt `63 - n`. [Silent](Self::silent) port `n` uses
 /// the segment space `0x8000_0000 + n`, and shares the interrupt of the last port that is not silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

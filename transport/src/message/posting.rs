@@ -63,7 +63,10 @@ impl Messenger {
         self.engine.leave_open_shares();
         Ok(match arrival {
             Arrival::Whole(result) => Posted::ended(self, result),
-            Arrival::Begun(outcome) => Posted::begun(self, outcome, None),
+            Arrival::Begun(outcome) => {
+                link.expect();
+                Posted::begun(self, outcome, None)
+            }
         })
     }
 

@@ -106,9 +106,11 @@ impl State {
         self.take_credits(link);
         self.heeded = self.credited;
         let last = link.needs_of_peer();
+        // Acquire: as there.
+        let has_left = link.signs.left.load(Ordering::Acquire);
         self.read_control(link)?;
         // Looked at before: what the peer wrote until it left was read in between.
-        if last.contains(Needs::LEFT) && !self.is_closed {
+        if (last.contains(Needs::LEFT) || has_left) && !self.is_closed {
             if last.contains(Needs::GIVEN_UP) {
                 return Err(self.give_in(link));
             }

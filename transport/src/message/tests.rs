@@ -11,6 +11,7 @@ mod lending;
 mod losses;
 mod meeting;
 mod oracle;
+mod silent;
 mod stopping;
 mod worlds;
 

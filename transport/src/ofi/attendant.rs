@@ -63,6 +63,8 @@ pub(super) struct Attendant {
 pub(super) enum Task {
     /// Have a segment provided, then answer.
     Provide { asker: Rank, ticket: u64, id: SegmentId },
+    /// Have a question answered.
+    Respond { asker: Rank, ticket: u64, question: [u64; 2] },
     /// Tell the end of a chain.
     Finish { done: Arc<Completion>, result: Result<()> },
     /// Go on with a chain that copies within this process.
@@ -308,6 +310,7 @@ impl Adapter {
     fn carry_out(&self, task: Task) {
         match task {
             Task::Provide { asker, ticket, id } => self.provide(asker, ticket, id),
+            Task::Respond { asker, ticket, question } => self.respond(asker, ticket, question),
             Task::Finish { done, result } => {
                 done.finish(result);
                 self.waiters.look_again();

@@ -17,8 +17,8 @@ use super::storage;
 use super::waiters::Raised;
 use super::wire::{LONGEST_READ, Message};
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Sequence,
-    SequenceMark, Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Respondent,
+    Sequence, SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
 use crate::computing;
@@ -103,6 +103,14 @@ impl BackEnd for Ofi {
 
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
         self.adapter.exports.set_provider(space, provider);
+    }
+
+    fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        self.adapter.exports.set_respondent(respondent);
+    }
+
+    fn inquire(&self, peer: Rank, question: [u64; 2], limit: Duration) -> Result<Option<u64>> {
+        self.adapter.inquire(self.adapter.peer(peer)?, question, limit)
     }
 
     fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use super::domain::{Descriptor, Registration};
-use crate::back_end::{MemoryKey, Provider};
+use crate::back_end::{MemoryKey, Provider, Respondent};
 use crate::error::{Error, Result};
 use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Rank, SegmentId};
@@ -20,6 +20,7 @@ use tables::{Exported, Grounds, Tables};
 pub(super) struct Exports {
     tables: RwLock<Tables<Registration>>,
     providers: RwLock<HashMap<u32, Arc<dyn Provider>>>,
+    respondent: RwLock<Option<Arc<dyn Respondent>>>,
 }
 
 /// Where memory is, in the provider's words.
@@ -150,9 +151,23 @@ impl Exports {
         self.providers.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
     }
 
+    /// Who answers what peers inquire.
+    pub(super) fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        let former = self.respondent.write().unwrap_or_else(PoisonError::into_inner).replace(respondent);
+        // Without the lock: it calls foreign code.
+        drop(former);
+    }
+
+    /// Who does, where anybody does.
+    pub(super) fn respondent(&self) -> Option<Arc<dyn Respondent>> {
+        self.respondent.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Ends all exports. Segments stay mapped as long as the answer is held.
     pub(super) fn clear(&self) -> Vec<SharedMemory> {
         self.providers.write().unwrap_or_else(PoisonError::into_inner).clear();
+        let respondent = self.respondent.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(respondent);
         let tables = std::mem::take(&mut *self.tables.write().unwrap_or_else(PoisonError::into_inner));
         tables.into_all().filter_map(|exported| exported.segment).collect()
     }

@@ -92,6 +92,20 @@ impl Adapter {
         self.ask_again_until(peer, &asked, || question.answer.get().cloned())
     }
 
+    /// What the respondent of a peer answers, where it has one.
+    ///
+    /// # Errors
+    /// As for [`tell`](Self::tell); `TimedOut`.
+    pub(super) fn inquire(&self, peer: &Peer, said: [u64; 2], limit: Duration) -> Result<Option<u64>> {
+        let question = self.questions.ask(peer.rank);
+        let message = Message::Inquire { ticket: question.ticket, question: said };
+        let asked = Asked { message, doing: "inquiring of", limit };
+        match self.ask_again_until(peer, &asked, || question.answer.get().cloned())? {
+            Answer::Was(answer) => Ok(Some(answer)),
+            Answer::Segment(_) | Answer::Bytes(_) | Answer::Refused => Ok(None),
+        }
+    }
+
     /// Asks what may be asked twice, until `look` finds the answer.
     ///
     /// # Errors

@@ -244,6 +244,9 @@ impl Adapter {
             }
             Message::Stop { key } => self.stop(endpoint, peer, key),
             Message::Stopped { key } => self.note_stopped(peer.rank, key),
+            Message::Inquire { ticket, question } => {
+                self.leave(Task::Respond { asker: peer.rank, ticket, question });
+            }
             Message::Write { .. } | Message::Trigger(_) | Message::Ring => {}
         }
     }
@@ -323,6 +326,17 @@ impl Adapter {
         // Closed meanwhile, there is nobody to answer.
         let _ = self.with_endpoint(|endpoint| {
             self.answer(endpoint, peer, &self.found(peer.rank, ticket, id));
+            Ok(())
+        });
+    }
+
+    /// Answers what a peer inquires.
+    pub(super) fn respond(&self, asker: Rank, ticket: u64, question: [u64; 2]) {
+        let Some(peer) = self.peers.get(asker.index()) else { return };
+        let answer = self.exports.respondent().and_then(|one| back_end::respond(&*one, asker, question));
+        // Closed meanwhile, there is nobody to answer.
+        let _ = self.with_endpoint(|endpoint| {
+            self.answer(endpoint, peer, &was_or_refused(ticket, answer));
             Ok(())
         });
     }

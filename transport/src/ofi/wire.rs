@@ -35,7 +35,7 @@ pub const PIECE_HEADER: usize = 12;
 pub const LONGEST_READ: usize = 256;
 
 pub(super) const MAGIC: [u8; 2] = *b"sv";
-pub(super) const VERSION: u8 = 6;
+pub(super) const VERSION: u8 = 7;
 
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub enum Message<'a> {
         /// What it becomes.
         new: u64,
     },
-    /// What the word was.
+    /// What the word was, or what the respondent answers.
     Was {
         /// Of the question.
         ticket: u64,
@@ -142,7 +142,7 @@ pub enum Message<'a> {
         /// What was there.
         bytes: &'a [u8],
     },
-    /// There is no such segment, memory or word.
+    /// There is no such segment, memory or word, or no respondent.
     Refused {
         /// Of the question.
         ticket: u64,
@@ -159,6 +159,13 @@ pub enum Message<'a> {
     },
     /// A message between both did not arrive: the sender takes the receiver for lost.
     Parted,
+    /// Asks the respondent.
+    Inquire {
+        /// Which question this is.
+        ticket: u64,
+        /// What it says.
+        question: [u64; 2],
+    },
 }
 
 /// The pieces of a write; they were checked when the message was decoded.
@@ -197,6 +204,7 @@ impl Message<'_> {
                 Self::Trigger(_) => INTERRUPT,
                 Self::Refused { .. } | Self::Stop { .. } | Self::Stopped { .. } => 8,
                 Self::Applied { .. } | Self::Was { .. } | Self::Connect { .. } => 16,
+                Self::Inquire { .. } => 24,
                 Self::Connected { .. } | Self::Add { .. } | Self::Read { .. } => 32,
                 Self::Bytes { bytes, .. } => 8 + bytes.len(),
                 Self::Swap { .. } => 40,
@@ -233,6 +241,7 @@ impl Message<'_> {
                 out.bytes(bytes);
             }
             Self::Refused { ticket } => out.words(&[ticket]),
+            Self::Inquire { ticket, question: [first, second] } => out.words(&[ticket, first, second]),
             Self::Stop { key } | Self::Stopped { key } => out.words(&[key]),
         }
     }
@@ -366,6 +375,9 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
         STOP => cursor.word64().map(|key| Message::Stop { key }),
         STOPPED => cursor.word64().map(|key| Message::Stopped { key }),
         PARTED => Some(Message::Parted),
+        INQUIRE => cursor
+            .words()
+            .map(|[ticket, first, second]| Message::Inquire { ticket, question: [first, second] }),
         READ => {
             cursor.words().map(|[ticket, key, place, length]| Message::Read { ticket, key, place, length })
         }

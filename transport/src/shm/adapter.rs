@@ -5,8 +5,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Sequence, SequenceMark,
-    Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Respondent, Sequence,
+    SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
 use crate::computing;
@@ -16,6 +16,7 @@ use crate::membership::Membership;
 use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
 
+use super::ask::Reply;
 use super::copying;
 use super::peer::Peer;
 use super::process::{Parts, Process, Step};
@@ -72,6 +73,17 @@ impl BackEnd for Adapter {
         self.0.exports.set_provider(space, provider);
     }
 
+    fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        self.0.exports.set_respondent(respondent);
+    }
+
+    fn inquire(&self, peer: Rank, question: [u64; 2], limit: Duration) -> Result<Option<u64>> {
+        match self.0.ask(peer, Wanted::Answer(question), limit)? {
+            Reply::Said(answer) => Ok(Some(answer)),
+            Reply::Here(_) | Reply::Nothing => Ok(None),
+        }
+    }
+
     fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {
         let process = &self.0;
         process.membership.check(owner)?;
@@ -81,7 +93,8 @@ impl BackEnd for Adapter {
             let began = Instant::now();
             // Whoever writes there will ring.
             process.control_of(owner, limit)?;
-            let storage = process.ask(owner, Wanted::Segment(id), limit.saturating_sub(began.elapsed()))?;
+            let left = limit.saturating_sub(began.elapsed());
+            let storage = process.ask_for_memory(owner, Wanted::Segment(id), left)?;
             storage.map(|storage| storage.map(&format!("segment {id} of rank {owner}"))).transpose()?
         };
         let memory = memory.ok_or(Error::UnknownSegment { owner, id })?;

@@ -46,8 +46,8 @@ pub(super) trait Owner {
     fn secret(&self) -> &JobSecret;
     /// How many processes the job has.
     fn size(&self) -> u32;
-    /// What `asker` wants, if there is such a thing.
-    fn find(&self, asker: Rank, wanted: Wanted) -> Option<Arc<Storage>>;
+    /// What `asker` wants, and the memory that comes along.
+    fn answer(&self, asker: Rank, wanted: Wanted) -> (Answer, Option<Arc<Storage>>);
 }
 
 impl Door {
@@ -193,7 +193,7 @@ impl Caller {
     /// Reads the greeting and answers it, or drops the caller.
     fn answer(&self, owner: &dyn Owner) {
         let problem = match self.greeting(owner) {
-            Ok(greeting) => match self.send(owner.find(greeting.asker, greeting.wanted).as_deref()) {
+            Ok(greeting) => match self.send(owner.answer(greeting.asker, greeting.wanted)) {
                 Ok(()) => return,
                 Err(error) => format!("it could not be answered: {error}"),
             },
@@ -220,17 +220,13 @@ impl Caller {
         Ok(greeting)
     }
 
-    fn send(&self, storage: Option<&Storage>) -> rustix::io::Result<()> {
+    fn send(&self, (answer, storage): (Answer, Option<Arc<Storage>>)) -> rustix::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut attached = SendAncillaryBuffer::new(&mut space);
-        let files = storage.map(|storage| [storage.as_fd()]);
+        let files = storage.as_ref().map(|storage| [storage.as_fd()]);
         if let Some(files) = &files {
             attached.push(SendAncillaryMessage::ScmRights(files));
         }
-        let answer = storage.map_or(Answer::Unknown, |storage| Answer::Here {
-            offset: storage.offset(),
-            length: storage.length(),
-        });
         let bytes = answer.encode();
         rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut attached, SendFlags::NOSIGNAL)?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Asking a peer for the file descriptor of its memory.
+//! Asking a peer for the file descriptor of its memory, or for what its respondent answers.
 //!
 //! A connection for each question, and none kept: a pair of processes asks a handful of times in its life, a
 //! question takes some 50 µs, and a job of many processes would otherwise keep two descriptors for each pair.
@@ -58,18 +58,17 @@ pub(super) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Asks. `None` means that there is no such segment.
+    /// Asks.
     ///
     /// # Errors
     /// `PeerLost`, `TimedOut`, `Wire`, `System`.
-    pub(super) fn ask(&self) -> Result<Option<Storage>> {
+    pub(super) fn ask(&self) -> Result<Reply> {
         let deadline = Instant::now().checked_add(self.limit);
         let (mut first_dropped, mut first_short) = (None, None);
         loop {
             self.membership.check(self.owner)?;
             match self.attempt(deadline)? {
-                Attempt::Here(storage) => return Ok(Some(storage)),
-                Attempt::Unknown => return Ok(None),
+                Attempt::Answered(reply) => return Ok(reply),
                 Attempt::Refused => return Err(self.lost("nothing listens at its address any more")),
                 // A process that is being taken down accepts and hangs up for a while; then nobody listens any more,
                 // or the membership knows.
@@ -153,13 +152,15 @@ impl Question<'_> {
             _ => None,
         });
         let answer = bytes.get(..length).map(Answer::decode);
+        let is_inquiry = matches!(self.greeting.wanted, Wanted::Answer(_));
         match (answer, file) {
-            (Some(Ok(Answer::Unknown)), None) => Ok(Attempt::Unknown),
-            (Some(Ok(Answer::Here { offset, length })), Some(file)) => {
-                Ok(Attempt::Here(Storage::received(file, offset, length)?))
+            (Some(Ok(Answer::Unknown)), None) => Ok(Attempt::Answered(Reply::Nothing)),
+            (Some(Ok(Answer::Said(word))), None) if is_inquiry => Ok(Attempt::Answered(Reply::Said(word))),
+            (Some(Ok(Answer::Here { offset, length })), Some(file)) if !is_inquiry => {
+                Ok(Attempt::Answered(Reply::Here(Storage::received(file, offset, length)?)))
             }
             (Some(Err(malformed)), _) => Err(self.misunderstood(&malformed.to_string())),
-            _ => Err(self.misunderstood("an answer without memory, or memory without an answer")),
+            _ => Err(self.misunderstood("an answer to what it was not asked, or not the whole of it")),
         }
     }
 
@@ -167,6 +168,7 @@ impl Question<'_> {
         match self.greeting.wanted {
             Wanted::Control => "connecting to the control segment of".into(),
             Wanted::Segment(id) => format!("connecting to segment {id} of"),
+            Wanted::Answer(_) => "inquiring of".into(),
         }
     }
 
@@ -188,10 +190,19 @@ impl Question<'_> {
     }
 }
 
+/// What a peer answered.
+pub(super) enum Reply {
+    /// The memory is there.
+    Here(Storage),
+    /// So its respondent says.
+    Said(u64),
+    /// There is no such segment, or no respondent.
+    Nothing,
+}
+
 /// What came of one connection.
 enum Attempt {
-    Here(Storage),
-    Unknown,
+    Answered(Reply),
     /// Nobody listens.
     Refused,
     /// The peer hung up before it answered.

@@ -1,10 +1,10 @@
-//! The segments that this process exports, and who makes more of them when they are asked for.
+//! The segments that this process exports, who makes more of them when they are asked for, and who answers peers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::back_end::{self, Backing, Provider};
+use crate::back_end::{self, Backing, Provider, Respondent};
 use crate::error::{Error, Result};
 use crate::memory::SharedMemory;
 use crate::units::{Rank, SegmentId};
@@ -25,6 +25,7 @@ pub(super) struct Export {
 pub(super) struct Exports {
     segments: Mutex<HashMap<SegmentId, Export>>,
     providers: Mutex<HashMap<u32, Arc<dyn Provider>>>,
+    respondent: Mutex<Option<Arc<dyn Respondent>>>,
 }
 
 impl Exports {
@@ -73,16 +74,34 @@ impl Exports {
         self.segments().get(&id).cloned()
     }
 
-    /// Ends all exports, and forgets who makes more.
+    /// Who answers what peers inquire from now on.
+    pub(super) fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        // Dropped without the lock, as in `clear`.
+        let former = self.respondent().replace(respondent);
+        drop(former);
+    }
+
+    /// What is answered to `question` of `asker`, where somebody answers.
+    pub(super) fn respond(&self, asker: Rank, question: [u64; 2]) -> Option<u64> {
+        let respondent = self.respondent().clone()?;
+        back_end::respond(&*respondent, asker, question)
+    }
+
+    /// Ends all exports, and forgets who makes more, and who answers.
     pub(super) fn clear(&self) {
         // Dropped without the lock: what a provider holds may come back here when it goes.
         let providers = std::mem::take(&mut *self.providers());
         let segments = std::mem::take(&mut *self.segments());
-        drop((providers, segments));
+        let respondent = self.respondent().take();
+        drop((providers, segments, respondent));
     }
 
     fn segments(&self) -> MutexGuard<'_, HashMap<SegmentId, Export>> {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn respondent(&self) -> MutexGuard<'_, Option<Arc<dyn Respondent>>> {
+        self.respondent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn providers(&self) -> MutexGuard<'_, HashMap<u32, Arc<dyn Provider>>> {

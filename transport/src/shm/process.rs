@@ -14,7 +14,7 @@ use crate::secret::JobSecret;
 use crate::units::{Interrupt, Rank};
 
 use super::answer::{Door, Owner};
-use super::ask::Question;
+use super::ask::{Question, Reply};
 use super::control::{Control, ControlSegment};
 use super::engine::Engine;
 use super::exports::Exports;
@@ -24,7 +24,7 @@ use super::settings::ShmSettings;
 use super::storage::Storage;
 use super::threads::{self, Thread};
 use super::waiting::Waiters;
-use super::wire::{Address, Greeting, Wanted};
+use super::wire::{Address, Answer, Greeting, Wanted};
 
 /// A cache line: what arrives whole.
 const LINE: usize = 64;
@@ -127,10 +127,23 @@ impl Process {
         self.peers.get(rank.index()).ok_or_else(|| Error::NoSuchRank { rank, size: self.membership.size() })
     }
 
-    pub(super) fn ask(&self, owner: Rank, wanted: Wanted, limit: Duration) -> Result<Option<Storage>> {
+    pub(super) fn ask(&self, owner: Rank, wanted: Wanted, limit: Duration) -> Result<Reply> {
         let address = self.peer(owner)?.address();
         let greeting = Greeting::new(&self.secret, self.membership.rank(), wanted);
         Question { membership: &self.membership, owner, address, greeting, limit }.ask()
+    }
+
+    /// Memory of `owner`, if there is such a thing.
+    pub(super) fn ask_for_memory(
+        &self,
+        owner: Rank,
+        wanted: Wanted,
+        limit: Duration,
+    ) -> Result<Option<Storage>> {
+        match self.ask(owner, wanted, limit)? {
+            Reply::Here(storage) => Ok(Some(storage)),
+            Reply::Said(_) | Reply::Nothing => Ok(None),
+        }
     }
 
     /// The control segment of `peer`; it is connected at the first time.
@@ -151,7 +164,7 @@ impl Process {
         peer: &'a Peer,
         limit: Duration,
     ) -> Result<&'a Control> {
-        let Some(storage) = self.ask(rank, Wanted::Control, limit)? else {
+        let Some(storage) = self.ask_for_memory(rank, Wanted::Control, limit)? else {
             return Err(Error::wire(&self.membership, rank, "it denies its control segment"));
         };
         Ok(peer.keep_control(ControlSegment::map(&storage, &self.membership, rank)?).get())
@@ -231,11 +244,17 @@ impl Owner for Process {
         self.membership.size()
     }
 
-    fn find(&self, asker: Rank, wanted: Wanted) -> Option<Arc<Storage>> {
-        match wanted {
+    fn answer(&self, asker: Rank, wanted: Wanted) -> (Answer, Option<Arc<Storage>>) {
+        let storage = match wanted {
             Wanted::Control => Some(Arc::clone(&self.control_storage)),
             Wanted::Segment(id) => self.exports.find(asker, id).map(|export| export.storage),
-        }
+            Wanted::Answer(question) => {
+                return (self.exports.respond(asker, question).map_or(Answer::Unknown, Answer::Said), None);
+            }
+        };
+        let here =
+            |storage: &Arc<Storage>| Answer::Here { offset: storage.offset(), length: storage.length() };
+        (storage.as_ref().map_or(Answer::Unknown, here), storage)
     }
 }
 

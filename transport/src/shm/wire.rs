@@ -8,7 +8,7 @@ use crate::units::{Rank, SegmentId};
 use super::machine::Machine;
 
 /// The version of what is below; peers of another version are refused.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 const ADDRESS_MARK: [u8; 6] = *b"svmadr";
 const GREETING_MARK: [u8; 6] = *b"svmask";
@@ -18,7 +18,7 @@ const ANSWER_MARK: [u8; 6] = *b"svmans";
 const LONGEST_PROCESSOR_SET: usize = 1024;
 
 /// Bytes of a greeting.
-pub const GREETING_LENGTH: usize = 53;
+pub const GREETING_LENGTH: usize = 61;
 
 /// Bytes of an answer.
 pub const ANSWER_LENGTH: usize = 25;
@@ -111,6 +111,8 @@ pub enum Wanted {
     Control,
     /// An exported segment.
     Segment(SegmentId),
+    /// An answer of its respondent.
+    Answer([u64; 2]),
 }
 
 /// With what an asker begins, and all it says.
@@ -139,13 +141,13 @@ impl Greeting {
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(self.secret);
         bytes.extend(self.asker.0.to_le_bytes());
-        let (kind, id) = match self.wanted {
-            Wanted::Control => (0, SegmentId::new(0, 0)),
-            Wanted::Segment(id) => (1, id),
+        let (kind, words) = match self.wanted {
+            Wanted::Control => (0, [0, 0]),
+            Wanted::Segment(id) => (1, [u64::from(id.space) | u64::from(id.number) << 32, 0]),
+            Wanted::Answer(question) => (2, question),
         };
         bytes.push(kind);
-        bytes.extend(id.space.to_le_bytes());
-        bytes.extend(id.number.to_le_bytes());
+        bytes.extend(words.map(u64::to_le_bytes).as_flattened());
         bytes
     }
 
@@ -159,11 +161,12 @@ impl Greeting {
         let secret = rest.take()?;
         let asker = Rank(u32::from_le_bytes(rest.take()?));
         let [kind] = rest.take()?;
-        let id = SegmentId::new(u32::from_le_bytes(rest.take()?), u32::from_le_bytes(rest.take()?));
+        let words = [u64::from_le_bytes(rest.take()?), u64::from_le_bytes(rest.take()?)];
         rest.expect_end()?;
-        let wanted = match kind {
-            0 if id == SegmentId::new(0, 0) => Wanted::Control,
-            1 => Wanted::Segment(id),
+        let wanted = match (kind, words) {
+            (0, [0, 0]) => Wanted::Control,
+            (1, [id, 0]) => Wanted::Segment(SegmentId::new(id as u32, (id >> 32) as u32)),
+            (2, question) => Wanted::Answer(question),
             _ => return Err(Malformed("a wish that does not exist")),
         };
         Ok(Self { secret, asker, wanted })
@@ -180,8 +183,10 @@ pub enum Answer {
         /// Bytes.
         length: u64,
     },
-    /// There is no such segment.
+    /// There is no such segment, or no respondent.
     Unknown,
+    /// What the respondent answers.
+    Said(u64),
 }
 
 impl Answer {
@@ -194,6 +199,7 @@ impl Answer {
         let (kind, offset, length) = match *self {
             Self::Here { offset, length } => (0, offset, length),
             Self::Unknown => (1, 0, 0),
+            Self::Said(word) => (2, word, 0),
         };
         bytes.push(kind);
         bytes.extend(offset.to_le_bytes());
@@ -218,6 +224,7 @@ impl Answer {
                 Ok(Self::Here { offset, length })
             }
             1 if offset == 0 && length == 0 => Ok(Self::Unknown),
+            2 if length == 0 => Ok(Self::Said(offset)),
             _ => Err(Malformed("an answer that does not exist")),
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Sequence, SequenceMark,
-    Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Respondent, Sequence,
+    SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
 use crate::dma::{Completion, Transfer};
@@ -93,6 +93,19 @@ impl BackEnd for SimAdapter {
         let former = self.shared.lock().rank(self.rank).providers.insert(space, provider);
         // Only here, where nobody holds the state: it may hold segments.
         drop(former);
+    }
+
+    fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
+        let former = self.shared.lock().rank(self.rank).respondent.replace(respondent);
+        // As above.
+        drop(former);
+    }
+
+    fn inquire(&self, peer: Rank, question: [u64; 2], limit: Duration) -> Result<Option<u64>> {
+        match self.ask(peer, Question::Inquire(question), "inquiring of", Some(limit))? {
+            Answer::Word(answer) => Ok(Some(answer)),
+            _ => Ok(None),
+        }
     }
 
     fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {

@@ -118,6 +118,10 @@ impl Shared {
                     back_end::provide(&*provider, asker, id);
                     self.lock().answer_connect(asker, owner, task, number, id);
                 }
+                Effect::Respond { respondent, asker, owner, task, number, question } => {
+                    let answer = back_end::respond(&*respondent, asker, question);
+                    self.lock().answer_inquiry(asker, owner, task, number, answer);
+                }
                 Effect::DeclareLost { membership, lost, reason } => membership.declare_lost(lost, reason),
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::back_end::{ConnectionId, MemoryKey, Place, Provider, Remote};
+use crate::back_end::{ConnectionId, MemoryKey, Place, Provider, Remote, Respondent};
 use crate::dma::Completion;
 use crate::error::{Error, Result};
 use crate::membership::Membership;
@@ -79,8 +79,27 @@ pub(crate) enum Event {
 /// What is done without holding the state, since it calls foreign code.
 pub(crate) enum Effect {
     Finish(Rank, Arc<Completion>, Result<()>),
-    Provide { provider: Arc<dyn Provider>, asker: Rank, owner: Rank, task: usize, number: u64, id: SegmentId },
-    DeclareLost { membership: Arc<Membership>, lost: Rank, reason: String },
+    Provide {
+        provider: Arc<dyn Provider>,
+        asker: Rank,
+        owner: Rank,
+        task: usize,
+        number: u64,
+        id: SegmentId,
+    },
+    Respond {
+        respondent: Arc<dyn Respondent>,
+        asker: Rank,
+        owner: Rank,
+        task: usize,
+        number: u64,
+        question: [u64; 2],
+    },
+    DeclareLost {
+        membership: Arc<Membership>,
+        lost: Rank,
+        reason: String,
+    },
 }
 
 /// A process.
@@ -97,6 +116,7 @@ pub(crate) struct Process {
     pub(crate) segments: HashMap<SegmentId, SharedMemory>,
     pub(crate) segment_memory: u64,
     pub(crate) providers: HashMap<u32, Arc<dyn Provider>>,
+    pub(crate) respondent: Option<Arc<dyn Respondent>>,
     pub(crate) registrations: HashMap<u64, UserMemory>,
     pub(crate) connections: HashMap<ConnectionId, Connection>,
     pub(crate) peers: BTreeSet<Rank>,

@@ -76,6 +76,7 @@ pub(crate) struct Write {
 /// What a task wants of another process's adapter.
 pub(crate) enum Question {
     Connect(SegmentId),
+    Inquire([u64; 2]),
     Read { target: Target, offset: u64, length: usize },
     FetchAdd { target: Target, offset: u64, amount: u64 },
     CompareSwap { target: Target, offset: u64, expected: u64, new: u64 },
@@ -85,6 +86,7 @@ pub(crate) enum Answer {
     Connected(Option<SharedMemory>),
     Bytes(Vec<u8>),
     Word(u64),
+    Nothing,
 }
 
 impl State {
@@ -183,7 +185,7 @@ impl State {
     fn arrive_question(&mut self, from: Rank, to: Rank, task: usize, number: u64, question: Question) {
         let (answer, delay) = match question {
             // That is for its program.
-            Question::Connect(_) if !self.runs(to) => return,
+            Question::Connect(_) | Question::Inquire(_) if !self.runs(to) => return,
             Question::Connect(id) => {
                 let process = &self.ranks[to.index()];
                 if !process.segments.contains_key(&id)
@@ -194,6 +196,17 @@ impl State {
                     return;
                 }
                 self.answer_connect(from, to, task, number, id);
+                return;
+            }
+            Question::Inquire(question) => {
+                match self.ranks[to.index()].respondent.clone() {
+                    Some(respondent) => {
+                        let effect =
+                            Effect::Respond { respondent, asker: from, owner: to, task, number, question };
+                        self.effects.push(effect);
+                    }
+                    None => self.answer_inquiry(from, to, task, number, None),
+                }
                 return;
             }
             Question::Read { target, offset, length } => {
@@ -220,6 +233,19 @@ impl State {
         let answer = Answer::Connected(self.ranks[to.index()].segments.get(&id).cloned());
         let delay = self.model.setup.connect_ns.0;
         self.reply(from, to, task, number, answer, delay);
+    }
+
+    /// Answers who inquires.
+    pub(crate) fn answer_inquiry(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        task: usize,
+        number: u64,
+        answer: Option<u64>,
+    ) {
+        let delay = self.model.setup.connect_ns.0;
+        self.reply(from, to, task, number, answer.map_or(Answer::Nothing, Answer::Word), delay);
     }
 
     /// Sends the answer back to the asker.

@@ -151,6 +151,7 @@ impl World {
             segments: HashMap::new(),
             segment_memory: 0,
             providers: HashMap::new(),
+            respondent: None,
             registrations: HashMap::new(),
             connections: HashMap::new(),
             peers: BTreeSet::new(),
@@ -297,6 +298,7 @@ impl Drop for Run<'_> {
                 process.registrations.clear();
                 remains.push(Box::new(std::mem::take(&mut process.segments)));
                 remains.push(Box::new(std::mem::take(&mut process.providers)));
+                remains.push(Box::new(process.respondent.take()));
                 remains.push(Box::new(std::mem::take(&mut process.connections)));
             }
         }

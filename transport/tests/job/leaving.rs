@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use svmio_transport::job::Job;
-use svmio_transport::settings::Settings;
+use svmio_transport::message::{MessageSettings, Messenger, Port};
+use svmio_transport::settings::{FabricChoice, Settings};
 use svmio_transport::{Error, Rank};
 
 use crate::threads::{Meeting, await_membership, finish_all, quick, together, within_some_limit};
@@ -63,6 +64,31 @@ fn who_finishes_waits_for_the_last() {
             is_done.recv_timeout(Duration::from_secs(20)).unwrap();
         }
     });
+}
+
+/// Who has finished waits for the others, and those may wait for it.
+#[test]
+fn who_waits_for_a_message_of_one_that_has_finished_learns_that_it_has_closed() {
+    for fabric in [FabricChoice::Shm, FabricChoice::Ofi] {
+        let open =
+            |job: &Job| Messenger::open(job.fabric(), Port::FIRST, &MessageSettings::default()).unwrap();
+        let mut settings = quick();
+        settings.fabric = fabric;
+        let jobs = Meeting::new(3).start(&settings);
+        let work = |job: Job| {
+            move || {
+                let messenger = open(&job);
+                if job.rank() == Rank(0) {
+                    let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
+                    assert!(matches!(error, Error::NoMessenger { rank: Rank(1), .. }), "{error}");
+                    assert!(error.to_string().contains("closed it"), "{error}");
+                }
+                drop(messenger);
+                job.finish().unwrap();
+            }
+        };
+        together(jobs.into_iter().map(work));
+    }
 }
 
 /// Two of three finish, and the third goes on for many times the watchdog's timeout: whether only its end ends them.

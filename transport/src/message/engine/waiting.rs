@@ -103,7 +103,8 @@ impl Engine {
     fn wait_longer(&self, interest: &impl Fn() -> bool, seen: u64) {
         self.context.waiters.enter();
         let nap = self.meanwhile.get().map(|_| self.context.fabric.now().after(NAP));
-        if self.pause(interest, seen, nap) == Waited::TimedOut {
+        let limit = [nap, self.next_inquiry()].into_iter().flatten().min();
+        if self.pause(interest, seen, limit) == Waited::TimedOut {
             self.check_links(|link| link.signs.unchecked.load(Ordering::Relaxed));
             if let Some(meanwhile) = self.meanwhile.get() {
                 meanwhile();
@@ -114,6 +115,7 @@ impl Engine {
         self.context.waiters.leave();
         self.leave_open_shares();
         self.context.hand_arms_on();
+        self.inquire();
     }
 
     /// Waits until an operation has ended.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::super::credits::FIRST;
 use super::super::wire::Closing;
 use super::mapped::Mapped;
 use super::parts::Parts;
@@ -25,6 +26,11 @@ impl Watch {
         // Relaxed: it is only a sign; who follows it reads the part anew.
         let number = self.missing.load(Ordering::Relaxed);
         Closing::id(self.parts.closing(number)) == number.wrapping_add(1)
+    }
+
+    /// Whether a part has ever come, as far as that can be told: now and then, after very many, it cannot.
+    pub(in super::super) fn has_moved(&self) -> bool {
+        self.missing.load(Ordering::Relaxed) != FIRST || self.has_arrived()
     }
 
     /// Which part is waited for from now on.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{PROVIDERS, SEGMENT, anonymous, until};
 use crate::dma::{Completion, Direction, Transfer};
 use crate::memory::UserMemory;
+use crate::message::{MessageSettings, Messenger, Port};
 use crate::ofi::adapter::Adapter;
 use crate::ofi::back_end::Ofi;
 use crate::ofi::{OfiSettings, listen};
@@ -199,4 +200,17 @@ fn is_healthy_one_reached(provider: &str, answer_seconds: u32, write_to_hung: Hu
     drop((hung, healthy, segments));
     [zero, one, two].iter().for_each(Fabric::close);
     reached.is_ok() && error.lost_peer() == Some(Rank(1)) && lost == [Rank(1)]
+}
+
+#[test]
+fn who_waits_for_a_message_of_one_that_is_gone_loses_it() {
+    for provider in PROVIDERS {
+        let [(zero, _), (one, its_adapter)] = ranks_by(&quick(provider, 2));
+        let [messenger, gone] = [&zero, &one]
+            .map(|fabric| Messenger::open(fabric, Port::FIRST, &MessageSettings::default()).unwrap());
+        drop((gone, one, its_adapter));
+        // Nothing was exchanged before.
+        let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
+        assert_eq!(error.lost_peer(), Some(Rank(1)), "{provider}: {error}");
+    }
 }

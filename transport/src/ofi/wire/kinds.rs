@@ -20,6 +20,7 @@ pub(super) const BYTES: u8 = 14;
 pub(super) const STOP: u8 = 15;
 pub(super) const STOPPED: u8 = 16;
 pub(super) const PARTED: u8 = 17;
+pub(super) const INQUIRE: u8 = 18;
 
 impl Message<'_> {
     /// The number of its kind.
@@ -41,6 +42,7 @@ impl Message<'_> {
             Self::Stop { .. } => STOP,
             Self::Stopped { .. } => STOPPED,
             Self::Parted => PARTED,
+            Self::Inquire { .. } => INQUIRE,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 fn message() -> impl Strategy<Value = Message<'static>> {
     let words = any::<[u64; 5]>();
-    (1..=17u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
+    (1..=18u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
         TRIGGER => Message::Trigger(Interrupt(a as u32)),
         RING => Message::Ring,
         BARRIER => Message::Barrier,
@@ -20,6 +20,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         STOP => Message::Stop { key: a },
         STOPPED => Message::Stopped { key: a },
         PARTED => Message::Parted,
+        INQUIRE => Message::Inquire { ticket, question: [a, b] },
         READ => Message::Read { ticket, key: a, place: b, length: c },
         BYTES => Message::Bytes { ticket, bytes: &[1, 2, 3][..(a % 4) as usize] },
         WRITE => Message::Write { interrupt: None, key: a, pieces: Pieces(&[]) },
