@@ -30,11 +30,11 @@
 //!
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the
 //! messages make sure of it: after a missing one nothing more of that sender is applied, and it is declared lost, as is
-//! a peer of which the provider reports a failure, unless it is only that a connection was closed, and no message with
-//! a number is missing: then the peer is asked whether it is there. Where a peer tells nothing of what it was sent, it
-//! is asked, so that a gap shows also where nothing follows it. A transfer that the peer refuses (its memory is not
-//! exported any more) counts as failed for the sequence check. How long a message may be is exchanged with the
-//! addresses.
+//! a peer of which the provider reports that it cannot be reached. Where a transfer fails without such a reason, or a
+//! connection was closed and no message with a number is missing, the peer is asked whether it is there. Where a peer
+//! tells nothing of what it was sent, it is asked, so that a gap shows also where nothing follows it. A transfer that
+//! the peer refuses (its memory is not exported any more) counts as failed for the sequence check. How long a message
+//! may be is exchanged with the addresses.
 //!
 //! **Strangers.** All messages carry a tag that is made from the job's secret; what does not is dropped. Keys of
 //! registered memory are random. Neither is a defence against somebody who can read the network.
@@ -81,6 +81,7 @@ mod endpoint;
 mod exports;
 mod groups;
 mod keys;
+mod failures;
 mod peers;
 mod probes;
 mod provider;

@@ -78,7 +78,8 @@ struct Reading<'a> {
 }
 
 impl Group {
-    fn new(peer: Rank, scratch: Option<Scratch>) -> Arc<Self> {
+    /// One with no part yet.
+    pub(super) fn new(peer: Rank, scratch: Option<Scratch>) -> Arc<Self> {
         Arc::new(Self { peer, parts: Countdown::new(), code: AtomicI32::new(0), scratch })
     }
 
@@ -89,13 +90,20 @@ impl Group {
         }
         // Last: whoever sees that none is left sees the code, and the bytes.
         self.parts.end();
+    /// A part is about to be posted.
+    pub(super) fn begin_part(&self) {
+        self.parts.begin();
     }
 
-    fn has_ended(&self) -> bool {
+    }
+
+    /// Whether no part is under way.
+    pub(super) fn has_ended(&self) -> bool {
         self.parts.is_over()
     }
 
-    fn has_failed(&self) -> bool {
+    /// Whether one has failed.
+    pub(super) fn has_failed(&self) -> bool {
         self.code.load(Ordering::Relaxed) != 0
     }
 
@@ -295,7 +303,7 @@ impl Adapter {
     /// The local memory stays valid until the group has ended.
     unsafe fn post_part(&self, peer: &Peer, part: &Part, group: &Arc<Group>) -> Result<Posted> {
         self.with_endpoint(|endpoint| {
-            group.parts.begin();
+            group.begin_part();
             // SAFETY: the caller's promise.
             let posted = unsafe { self.transfer(endpoint, peer, part, Token::Part(Arc::clone(group))) };
             if !matches!(posted, Ok(Posted::Yes)) {
