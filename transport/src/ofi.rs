@@ -8,6 +8,8 @@
 //!      ├── receiving   messages carried out: writes, short reads, interrupts, connections, atomics
 //!      ├── groups      transfers that the caller waits for: long writes and reads
 //!      ├── chains      transfers that were handed over (DMA)
+//!      ├── sources     where writes begin
+//!      ├── failures    what it says of a peer that an operation with it failed
 //!      ├── doubts      transfers that were cut off: by a peer that is dead, or that refused them
 //!      ├── unheard     messages of which a peer tells nothing: it is asked whether they have come
 //!      ├── drains      what may still be coming into memory that is not for peers any more
@@ -90,6 +92,7 @@ mod receiving;
 mod sending;
 mod settings;
 mod slots;
+mod sources;
 mod stopwatch;
 mod storage;
 mod sys;
@@ -134,6 +137,11 @@ pub fn prepare_at(settings: &OfiSettings, secret: &JobSecret, met_at: IpAddr) ->
 fn listen(settings: &OfiSettings, secret: &JobSecret, met_at: Option<IpAddr>) -> Result<Listening> {
     settings.check().map_err(|misfit| misfit.at(format!("ofi.{}", misfit.key)))?;
     let (offer, at) = Offer::choose(settings, met_at)?;
+    listen_by(offer, &at, settings, secret)
+}
+
+/// Listens by `offer`, which was found at the address `at`.
+fn listen_by(offer: Offer, at: &str, settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
     let address = (offer.provider(), offer.address_format());
     let mut settings = settings.clone();
     settings.transfer_bytes = settings.transfer_bytes.min(offer.largest_message());
@@ -147,7 +155,7 @@ fn listen(settings: &OfiSettings, secret: &JobSecret, met_at: Option<IpAddr>) ->
     };
     let endpoint = Domain::open(offer)
         .and_then(|domain| Endpoint::open(domain, buffers))
-        .map_err(|error| at_address(error, &at))?;
+        .map_err(|error| at_address(error, at))?;
     let (provider, format) = address;
     // They are at most 1 MiB.
     let message_bytes = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX);

@@ -96,7 +96,8 @@ struct Open {
 enum Stage {
     /// The peer is asked to stop.
     Stopping { kept: Arc<Registration>, asked: Option<Instant>, has_stopped: bool },
-    /// Others who know the memory have not stopped yet: as long as there is the registration.
+    /// Others who know the memory have not stopped yet, or something of this process is still written from there: as
+    /// long as there is the registration.
     Ending(Weak<Registration>),
     /// The registration has ended.
     Probing(Option<Arc<Probe>>),
@@ -150,7 +151,7 @@ impl Drains {
 
 impl Adapter {
     /// Ends a registration, of which `peer` knows; tells when nothing more comes of what it had begun to write there.
-    pub(super) fn drain(&self, registration: Registration, peer: Rank) -> Arc<Drain> {
+    pub(super) fn drain(&self, registration: Arc<Registration>, peer: Rank) -> Arc<Drain> {
         let drain = Arc::new(Drain::default());
         self.begin_drains(registration, [(Arc::clone(&drain), peer, None)]);
         drain
@@ -165,17 +166,21 @@ impl Adapter {
     }
 
     /// The same for a segment that these `peers` know; it is kept until then.
-    pub(super) fn drain_segment(&self, registration: Registration, peers: Vec<Rank>, segment: &SharedMemory) {
+    pub(super) fn drain_segment(
+        &self,
+        registration: Arc<Registration>,
+        peers: Vec<Rank>,
+        segment: &SharedMemory,
+    ) {
         let drains = peers.into_iter().map(|peer| (Arc::default(), peer, Some(segment.clone())));
         self.begin_drains(registration, drains);
     }
 
     fn begin_drains(
         &self,
-        registration: Registration,
+        kept: Arc<Registration>,
         drains: impl IntoIterator<Item = (Arc<Drain>, Rank, Option<SharedMemory>)>,
     ) {
-        let kept = Arc::new(registration);
         let mut begun = Vec::new();
         for (drain, peer, segment) in drains {
             if peer == self.rank() {
@@ -188,7 +193,7 @@ impl Adapter {
             };
             begun.push(Open::new(drain, peer, stage, segment));
         }
-        // From here on it ends with the last stage that keeps it.
+        // From here on it ends with the last stage, or write of this process, that keeps it.
         drop(kept);
         if !begun.is_empty() {
             self.keep_open(begun);

@@ -130,6 +130,13 @@ impl Offer {
 
     /// How many bytes a registration's key has.
     pub(super) fn key_size(&self) -> usize {
+    /// Has the provider want more of memory registration than it does: what adapters do.
+    #[cfg(test)]
+    pub(super) fn demand(&mut self, how: u64) {
+        // SAFETY: as above; nobody else has it.
+        unsafe { (*(*self.0.as_ptr()).domain_attr).mr_mode |= how as i32 };
+    }
+
         // SAFETY: as above.
         unsafe { (*self.info().domain_attr).mr_key_size }
     }

@@ -59,8 +59,8 @@ impl Adapter {
                 return self.wanting_room.load(Ordering::Relaxed) > 0;
             }
             Event::Transferred(Token::Part(group)) => group.finish_part(0),
-            Event::Transferred(Token::Posted(chain, rank, incoming)) => {
-                self.finish_part(endpoint, &chain, rank, Ok(incoming));
+            Event::Transferred(Token::Posted(chain, rank, passage)) => {
+                self.finish_part(endpoint, &chain, rank, Ok(passage));
             }
             Event::Transferred(Token::Probe(_, probe))
             | Event::Failed(Token::Probe(_, probe), libc::ECANCELED) => probe.end(),

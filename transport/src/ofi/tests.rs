@@ -17,6 +17,7 @@ mod messages;
 mod questions;
 mod registering;
 mod waits;
+mod sources;
 mod withdrawing;
 mod writes;
 

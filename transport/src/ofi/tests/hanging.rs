@@ -10,7 +10,7 @@ use crate::dma::{Completion, Direction, Transfer};
 use crate::memory::UserMemory;
 use crate::ofi::adapter::Adapter;
 use crate::ofi::back_end::Ofi;
-use crate::ofi::{OfiSettings, listen};
+use crate::ofi::{Listening, OfiSettings, listen};
 use crate::{Fabric, Interrupt, JobSecret, Membership, Rank, RemoteSegment};
 
 const LENGTH: usize = 32 << 20;
@@ -42,7 +42,11 @@ pub(super) fn within_some_seconds(attempt: impl FnMut(u32) -> bool) -> bool {
 /// Ranks with these settings, and their adapters.
 pub(super) fn ranks_by<const SIZE: usize>(settings: &OfiSettings) -> [(Fabric, Arc<Adapter>); SIZE] {
     let secret = JobSecret::random().unwrap();
-    let listening = [(); SIZE].map(|()| listen(settings, &secret, None).unwrap());
+    join([(); SIZE].map(|()| listen(settings, &secret, None).unwrap()))
+}
+
+/// The ranks that listen so.
+pub(super) fn join<const SIZE: usize>(listening: [Listening; SIZE]) -> [(Fabric, Arc<Adapter>); SIZE] {
     let addresses = listening.each_ref().map(|listening| listening.address.encode());
     let mut rank = 0;
     listening.map(|listening| {
