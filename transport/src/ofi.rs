@@ -235,8 +235,8 @@ impl Listening {
             .collect::<Result<Vec<_>>>()?;
         let capabilities = self.capabilities();
         let offer = self.endpoint.domain().offer();
-        let (orders_writes, ends_transfers) =
-            (offer.orders_writes(), offer.ends_transfers_with_registrations());
+        let (orders_writes_below, ends_transfers) =
+            (offer.orders_writes_below(), offer.ends_transfers_with_registrations());
         let asks_to_stop = !offer.registers(sys::FI_MR_PROV_KEY);
         let adapter = Arc::new(Adapter {
             settings: self.settings,
@@ -256,7 +256,7 @@ impl Listening {
             anchor: self.anchor,
             scratch: Default::default(),
             attendant: Attendant::new()?,
-            orders_writes,
+            orders_writes_below,
             ends_transfers,
             asks_to_stop,
             is_over: Default::default(),

@@ -51,8 +51,8 @@ pub(super) struct Adapter {
     pub(super) anchor: Anchor,
     pub(super) scratch: Mutex<Vec<Scratch>>,
     pub(super) attendant: Attendant,
-    /// Whether writes of one chain may overtake each other.
-    pub(super) orders_writes: bool,
+    /// Writes to one peer that are shorter than so many bytes, all of them, do not overtake each other.
+    pub(super) orders_writes_below: usize,
     /// Whether the end of a registration ends what is under way to it.
     pub(super) ends_transfers: bool,
     /// Whether peers are asked to stop before a registration ends: where no key comes twice.

@@ -18,7 +18,7 @@ use crate::membership::Membership;
 use crate::memory::UserMemory;
 use crate::units::Rank;
 
-use self::steps::Step;
+use self::steps::{Step, may_overlap};
 
 mod steps;
 
@@ -220,14 +220,14 @@ impl Adapter {
     }
 
     /// Whether the next part may be posted: within a step always; the next step waits for all before it, unless both
-    /// are writes to one peer and the network keeps their order.
+    /// are writes to one peer in parts of which the network keeps the order.
     fn may_begin(&self, chain: &Chain, progress: &Progress) -> bool {
         if progress.posted > 0 || progress.in_flight == 0 || progress.step == 0 {
             return true;
         }
         let [before, next] = &chain.steps[progress.step - 1..=progress.step] else { return true };
-        let are_writes = before.direction == Direction::Write && next.direction == Direction::Write;
-        self.orders_writes && are_writes && before.owner == next.owner
+        let longest_part = self.settings.transfer_bytes;
+        may_overlap(before.posts(longest_part), next.posts(longest_part), self.orders_writes_below)
     }
 
     fn post_next(
