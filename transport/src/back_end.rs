@@ -384,7 +384,8 @@ pub trait BackEnd: Send + Sync {
 
     /// Ends all: declares in the membership that the fabric was closed, so that calls of other threads end with
     /// [`Error::Ending`](crate::Error::Ending); finishes all chains; threads stop, segments vanish, waits for
-    /// interrupts end. What was written before arrives. Called twice, it does nothing more.
+    /// interrupts end. What was written before arrives, where its peer lives and takes it: whoever must know makes a
+    /// store barrier. Called twice, it does nothing more.
     fn close(&self);
 }
 

@@ -12,12 +12,13 @@ use crate::{Error, Fabric, Rank, SegmentId};
 mod breaking;
 mod chains;
 mod hanging;
+mod leaving;
 mod meeting;
 mod messages;
 mod questions;
 mod registering;
-mod waits;
 mod sources;
+mod waits;
 mod withdrawing;
 mod writes;
 

@@ -119,7 +119,8 @@ fn a_peer_that_has_left_is_not_lost_for_what_it_does_not_tell() {
         let remote = zero.connect(Rank(1), SEGMENT).unwrap();
         remote.write(0, &[1; 8]).unwrap();
         until(&one, || segment.memory().word64(0).unwrap().load(Ordering::Acquire) != 0);
-        // Which tells nothing of what was applied.
+        // Which tells nothing of what was applied: it takes the other for lost.
+        one.membership().declare_lost(Rank(0), "a test");
         one.close();
         let deadline = Some(zero.now().after(Duration::from_secs(5)));
         assert_eq!(zero.wait_interrupt(Interrupt(1), deadline).unwrap(), 0);
