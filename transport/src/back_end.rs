@@ -150,10 +150,25 @@ impl Drain {
     }
 }
 
+/// Buffers for messages that come, from whomever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveBuffers {
+    /// How many.
+    pub number: usize,
+    /// Bytes of each, and of the longest message.
+    pub bytes: usize,
+}
+
 /// A back end that has its address and waits to learn the others'.
 pub trait Prepared: Send {
     /// What the others need to reach this process: opaque bytes, to be exchanged.
     fn address(&self) -> Vec<u8>;
+
+    /// The buffers for what all peers together send, where it has such: what it was opened with, which may be less than
+    /// was asked for.
+    fn receive_buffers(&self) -> Option<ReceiveBuffers> {
+        None
+    }
 
     /// Comes to life, with everybody's address in the order of ranks. Connects to nobody yet.
     ///

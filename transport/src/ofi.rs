@@ -48,7 +48,7 @@ use std::time::Instant;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::back_end::{BackEnd, Prepared};
+use crate::back_end::{BackEnd, Prepared, ReceiveBuffers};
 use crate::capabilities::{Atomics, Capabilities, Dma, WriteOrder};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -81,9 +81,9 @@ mod doubts;
 mod drains;
 mod endpoint;
 mod exports;
+mod failures;
 mod groups;
 mod keys;
-mod failures;
 mod peers;
 mod probes;
 mod provider;
@@ -210,6 +210,10 @@ struct Listening {
 impl Prepared for Listening {
     fn address(&self) -> Vec<u8> {
         self.address.encode()
+    }
+
+    fn receive_buffers(&self) -> Option<ReceiveBuffers> {
+        Some(self.endpoint.receive_buffers())
     }
 
     fn join(

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::domain::{Domain, Registration, Use, close, opened};
 use super::slots::{Buffer, Bytes, Slots};
 use super::sys::{self, call};
+use crate::back_end::ReceiveBuffers;
 use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 use crate::shm::available;
@@ -216,6 +217,12 @@ impl<T: Send> Endpoint<T> {
     pub(super) unsafe fn register(&self, memory: UserMemory, purpose: Use) -> Result<Registration> {
         // SAFETY: the caller's promise; the endpoint is of this domain.
         unsafe { self.domain.register(self.endpoint, memory, purpose) }
+    }
+
+    /// What messages come into.
+    pub(super) fn receive_buffers(&self) -> ReceiveBuffers {
+        // All that were made are in use for good.
+        ReceiveBuffers { number: self.receives.busy(), bytes: self.message_size }
     }
 
     /// How many messages are on their way out.
