@@ -32,6 +32,11 @@
 //! after the time that any answer may take. A lost one has `ofi.silence` to acknowledge the probe: then the memory is
 //! given back, and the log tells of it. Should such a peer go on, the rest of its write may still come there until it
 //! finds itself lost.
+//!
+//! **Where this falls short.** What is said of the acknowledgement holds of sockets. An adapter sends what its own
+//! process has posted by a queue of its own, and acknowledges a probe whatever waits there. So where the provider
+//! chooses keys, and nobody is asked to stop (`verbs`, `efa`), a write that the peer had posted, and its adapter not yet
+//! begun, may still come after the probe has ended, as long as the provider keeps the registration for later.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
