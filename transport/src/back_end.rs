@@ -150,10 +150,25 @@ impl Drain {
     }
 }
 
+/// Buffers for messages that come, from whomever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveBuffers {
+    /// How many.
+    pub number: usize,
+    /// Bytes of each, and of the longest message.
+    pub bytes: usize,
+}
+
 /// A back end that has its address and waits to learn the others'.
 pub trait Prepared: Send {
     /// What the others need to reach this process: opaque bytes, to be exchanged.
     fn address(&self) -> Vec<u8>;
+
+    /// The buffers for what all peers together send, where it has such: what it was opened with, which may be less than
+    /// was asked for.
+    fn receive_buffers(&self) -> Option<ReceiveBuffers> {
+        None
+    }
 
     /// Comes to life, with everybody's address in the order of ranks. Connects to nobody yet.
     ///
@@ -409,7 +424,8 @@ pub trait BackEnd: Send + Sync {
 
     /// Ends all: declares in the membership that the fabric was closed, so that calls of other threads end with
     /// [`Error::Ending`](crate::Error::Ending); finishes all chains; threads stop, segments vanish, waits for
-    /// interrupts end. What was written before arrives. Called twice, it does nothing more.
+    /// interrupts end. What was written before arrives, where its peer lives and takes it: whoever must know makes a
+    /// store barrier. Called twice, it does nothing more.
     fn close(&self);
 }
 

@@ -8,6 +8,8 @@
 //!      ├── receiving   messages carried out: writes, short reads, interrupts, connections, atomics
 //!      ├── groups      transfers that the caller waits for: long writes and reads
 //!      ├── chains      transfers that were handed over (DMA)
+//!      ├── sources     where writes begin
+//!      ├── failures    what it says of a peer that an operation with it failed
 //!      ├── doubts      transfers that were cut off: by a peer that is dead, or that refused them
 //!      ├── unheard     messages of which a peer tells nothing: it is asked whether they have come
 //!      ├── drains      what may still be coming into memory that is not for peers any more
@@ -30,11 +32,11 @@
 //!
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the
 //! messages make sure of it: after a missing one nothing more of that sender is applied, and it is declared lost, as is
-//! a peer of which the provider reports a failure, unless it is only that a connection was closed, and no message with
-//! a number is missing: then the peer is asked whether it is there. Where a peer tells nothing of what it was sent, it
-//! is asked, so that a gap shows also where nothing follows it. A transfer that the peer refuses (its memory is not
-//! exported any more) counts as failed for the sequence check. How long a message may be is exchanged with the
-//! addresses.
+//! a peer of which the provider reports that it cannot be reached. Where a transfer fails without such a reason, or a
+//! connection was closed and no message with a number is missing, the peer is asked whether it is there. Where a peer
+//! tells nothing of what it was sent, it is asked, so that a gap shows also where nothing follows it. A transfer that
+//! the peer refuses (its memory is not exported any more) counts as failed for the sequence check. How long a message
+//! may be is exchanged with the addresses.
 //!
 //! **Strangers.** All messages carry a tag that is made from the job's secret; what does not is dropped. Keys of
 //! registered memory are random. Neither is a defence against somebody who can read the network.
@@ -46,7 +48,7 @@ use std::time::Instant;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::back_end::{BackEnd, Prepared};
+use crate::back_end::{BackEnd, Prepared, ReceiveBuffers};
 use crate::capabilities::{Atomics, Capabilities, Dma, WriteOrder};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -79,6 +81,7 @@ mod doubts;
 mod drains;
 mod endpoint;
 mod exports;
+mod failures;
 mod groups;
 mod keys;
 mod peers;
@@ -89,6 +92,7 @@ mod receiving;
 mod sending;
 mod settings;
 mod slots;
+mod sources;
 mod stopwatch;
 mod storage;
 mod sys;
@@ -133,6 +137,11 @@ pub fn prepare_at(settings: &OfiSettings, secret: &JobSecret, met_at: IpAddr) ->
 fn listen(settings: &OfiSettings, secret: &JobSecret, met_at: Option<IpAddr>) -> Result<Listening> {
     settings.check().map_err(|misfit| misfit.at(format!("ofi.{}", misfit.key)))?;
     let (offer, at) = Offer::choose(settings, met_at)?;
+    listen_by(offer, &at, settings, secret)
+}
+
+/// Listens by `offer`, which was found at the address `at`.
+fn listen_by(offer: Offer, at: &str, settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
     let address = (offer.provider(), offer.address_format());
     let mut settings = settings.clone();
     settings.transfer_bytes = settings.transfer_bytes.min(offer.largest_message());
@@ -146,7 +155,7 @@ fn listen(settings: &OfiSettings, secret: &JobSecret, met_at: Option<IpAddr>) ->
     };
     let endpoint = Domain::open(offer)
         .and_then(|domain| Endpoint::open(domain, buffers))
-        .map_err(|error| at_address(error, &at))?;
+        .map_err(|error| at_address(error, at))?;
     let (provider, format) = address;
     // They are at most 1 MiB.
     let message_bytes = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX);
@@ -203,6 +212,10 @@ impl Prepared for Listening {
         self.address.encode()
     }
 
+    fn receive_buffers(&self) -> Option<ReceiveBuffers> {
+        Some(self.endpoint.receive_buffers())
+    }
+
     fn join(
         self: Box<Self>,
         membership: Arc<Membership>,
@@ -226,8 +239,8 @@ impl Listening {
             .collect::<Result<Vec<_>>>()?;
         let capabilities = self.capabilities();
         let offer = self.endpoint.domain().offer();
-        let (orders_writes, ends_transfers) =
-            (offer.orders_writes(), offer.ends_transfers_with_registrations());
+        let (orders_writes_below, ends_transfers) =
+            (offer.orders_writes_below(), offer.ends_transfers_with_registrations());
         let asks_to_stop = !offer.registers(sys::FI_MR_PROV_KEY);
         let adapter = Arc::new(Adapter {
             settings: self.settings,
@@ -247,7 +260,7 @@ impl Listening {
             anchor: self.anchor,
             scratch: Default::default(),
             attendant: Attendant::new()?,
-            orders_writes,
+            orders_writes_below,
             ends_transfers,
             asks_to_stop,
             is_over: Default::default(),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use svmio_transport::Error;
 use svmio_transport::message::Footprint;
-use svmio_transport::settings::{Effective, FabricChoice, Settings};
+use svmio_transport::settings::{Effective, Settings};
 use svmio_transport::shm;
 
 use super::Outcome;
@@ -63,9 +63,10 @@ struct JobBuffers {
     peer: Footprint,
     /// With how many of its peers a process can exchange messages of all kinds before the memory is used up.
     peers: u32,
-    /// The receive buffers for all peers, where the fabric has some: so many at most, fewer where memory is short.
+    /// The receive buffers for all peers, where the fabric has some: as many as its provider takes of what is set, fewer
+    /// where memory is short.
     receive_buffers_at_most: Option<usize>,
-    /// Bytes of one.
+    /// Bytes of one: fewer than are set where the provider may let a short message overtake a longer one.
     receive_buffer: Option<u64>,
 }
 
@@ -89,22 +90,26 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<Outcome, CommandErro
 
 impl JobBuffers {
     fn of(settings: &Settings, ranks: u32) -> Result<JobBuffers, CommandError> {
-        let capabilities = capabilities_of(|secret| settings.prepare(secret))?;
+        let mut receives = None;
+        let capabilities = capabilities_of(|secret| {
+            let prepared = settings.prepare(secret)?;
+            receives = prepared.receive_buffers();
+            Ok(prepared)
+        })?;
         let share = shm::memory_share(ranks);
         let limit = settings.messages.memory_cap.min(share.unwrap_or(u64::MAX));
         let peer = Footprint::expected(&settings.messages, &capabilities, ranks, share)
             .map_err(|error| too_small(settings, ranks, &error))?;
         let fitting = u32::try_from(limit / peer.bytes.max(1)).unwrap_or(u32::MAX);
         let peers = fitting.min(ranks - 1);
-        let ofi = Some(&settings.ofi).filter(|_| settings.fabric == FabricChoice::Ofi);
         Ok(JobBuffers {
             ranks,
             limit,
             total: u64::from(peers) * peer.bytes,
             peer,
             peers,
-            receive_buffers_at_most: ofi.map(|ofi| ofi.receive_buffers),
-            receive_buffer: ofi.map(|ofi| ofi.message_bytes as u64),
+            receive_buffers_at_most: receives.map(|receives| receives.number),
+            receive_buffer: receives.map(|receives| receives.bytes as u64),
         })
     }
 }

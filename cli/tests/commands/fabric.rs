@@ -155,6 +155,23 @@ fn what_may_turn_out_smaller_is_told() {
 }
 
 #[test]
+fn receive_buffers_are_told_as_the_provider_takes_them() {
+    let setting = Setting::new();
+    let buffers = |variables: &[(&str, &str)]| {
+        let variables = [&[("SVMIO_FABRIC", "ofi")], variables].concat();
+        json_with(&setting, &variables, &["config", "--show", "--json"])["buffers"].clone()
+    };
+    // It may let a short message overtake one that is longer.
+    let rxm = ("SVMIO_OFI_PROVIDER", "tcp;ofi_rxm");
+    assert_eq!(number(&buffers(&[rxm])["receive_buffer"]), 8 << 10);
+    // More than its queue is long.
+    let many = buffers(&[rxm, ("SVMIO_OFI_RECEIVE_BUFFERS", "16384"), ("SVMIO_OFI_MESSAGE_BYTES", "512")]);
+    let number_of = number(&many["receive_buffers_at_most"]);
+    assert!((1..16384).contains(&number_of), "{many}");
+    assert_eq!(number(&many["receive_buffer"]), 512);
+}
+
+#[test]
 fn a_setting_that_makes_no_sense_is_named() {
     let setting = Setting::new();
     let file = setting.outside("my.toml");

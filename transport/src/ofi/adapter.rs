@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::OfiSettings;
 use super::attendant::{Attendant, Driving};
-use super::chains::{Chain, Chains, Incoming};
+use super::chains::{Chain, Chains, Passage};
 use super::doubts::Doubts;
 use super::drains::Drains;
 use super::endpoint::{Endpoint, Posted};
@@ -51,8 +51,8 @@ pub(super) struct Adapter {
     pub(super) anchor: Anchor,
     pub(super) scratch: Mutex<Vec<Scratch>>,
     pub(super) attendant: Attendant,
-    /// Whether writes of one chain may overtake each other.
-    pub(super) orders_writes: bool,
+    /// Writes to one peer that are shorter than so many bytes, all of them, do not overtake each other.
+    pub(super) orders_writes_below: usize,
     /// Whether the end of a registration ends what is under way to it.
     pub(super) ends_transfers: bool,
     /// Whether peers are asked to stop before a registration ends: where no key comes twice.
@@ -78,8 +78,8 @@ pub(super) enum Token {
     Repeated(Rank),
     /// A part of a transfer that somebody waits for.
     Part(Arc<Group>),
-    /// A part of a chain that was handed over, from or to this peer; what it reads comes in by a buffer of ours.
-    Posted(Arc<Chain>, Rank, Option<Incoming>),
+    /// A part of a chain that was handed over, from or to this peer, with the buffer of ours through which it may go.
+    Posted(Arc<Chain>, Rank, Option<Passage>),
     /// A probe of this peer: what is waited for is over when it is, however it ends.
     Probe(Rank, Arc<Probe>),
 }

@@ -8,15 +8,19 @@ use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Token, closed};
 use super::attendant::Task;
-use super::domain::{Descriptor, Registration};
 use super::endpoint::{Endpoint, Part, Posted};
 use super::groups::{SCRATCH, Scratch};
+use super::sources::Source;
 use super::stopwatch::Stopwatch;
 use crate::dma::{Completion, Direction, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::Membership;
 use crate::memory::UserMemory;
 use crate::units::Rank;
+
+use self::steps::{Step, may_overlap};
+
+mod steps;
 
 /// All chains that have not ended.
 #[derive(Default)]
@@ -33,27 +37,15 @@ pub(super) struct Chains {
 /// Transfers to be carried out in order.
 pub(super) struct Chain {
     steps: Vec<Step>,
-    // Of local memory, where the provider wants that.
-    _registrations: Vec<Registration>,
     done: Arc<Completion>,
     progress: Mutex<Progress>,
 }
 
-/// What a part reads, on its way through a buffer of ours.
-pub(super) struct Incoming {
+/// What a part moves through a buffer of ours.
+pub(super) struct Passage {
     scratch: Scratch,
-    into: UserMemory,
-}
-
-struct Step {
-    direction: Direction,
-    local: UserMemory,
-    descriptor: Descriptor,
-    owner: Rank,
-    key: u64,
-    base: u64,
-    /// Where in the remote memory.
-    offset: u64,
+    /// Where it goes from there when it was read.
+    into: Option<UserMemory>,
 }
 
 #[derive(Default)]
@@ -153,32 +145,25 @@ impl Adapter {
     /// `OutOfBounds`, `PeerLost`, `Ending`, `Provider`.
     pub(super) unsafe fn post_chain(&self, transfers: Vec<Transfer>, done: Arc<Completion>) -> Result<()> {
         let mut steps = Vec::with_capacity(transfers.len());
-        let mut registrations = Vec::new();
         for Transfer { direction, local, remote, offset } in transfers {
             let target = self.resolve(&remote, offset, local.length)?;
             self.peer(target.owner)?;
             if local.length == 0 {
                 continue;
             }
-            let mut descriptor = Descriptor::NONE;
             // What is read comes in by buffers of ours; what stays within this process is copied.
-            if direction == Direction::Write && target.owner != self.rank() {
-                let (described, registration) = self.describe_source(local)?;
-                registrations.extend(registration);
-                descriptor = described;
-            }
+            let leaves = direction == Direction::Write && target.owner != self.rank();
             steps.push(Step {
                 direction,
                 local,
-                descriptor,
+                source: if leaves { self.source(local)? } else { Source::Plain },
                 owner: target.owner,
                 key: target.memory.key,
                 base: target.memory.base,
                 offset,
             });
         }
-        let chain =
-            Arc::new(Chain { steps, _registrations: registrations, done, progress: Mutex::default() });
+        let chain = Arc::new(Chain { steps, done, progress: Mutex::default() });
         self.with_endpoint(|endpoint| {
             self.chains.active.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&chain));
             self.advance(endpoint, &chain);
@@ -235,14 +220,14 @@ impl Adapter {
     }
 
     /// Whether the next part may be posted: within a step always; the next step waits for all before it, unless both
-    /// are writes to one peer and the network keeps their order.
+    /// are writes to one peer in parts of which the network keeps the order.
     fn may_begin(&self, chain: &Chain, progress: &Progress) -> bool {
         if progress.posted > 0 || progress.in_flight == 0 || progress.step == 0 {
             return true;
         }
         let [before, next] = &chain.steps[progress.step - 1..=progress.step] else { return true };
-        let are_writes = before.direction == Direction::Write && next.direction == Direction::Write;
-        self.orders_writes && are_writes && before.owner == next.owner
+        let longest_part = self.settings.transfer_bytes;
+        may_overlap(before.posts(longest_part), next.posts(longest_part), self.orders_writes_below)
     }
 
     fn post_next(
@@ -253,14 +238,28 @@ impl Adapter {
         from: usize,
     ) -> Result<(Posted, usize)> {
         let longest = self.settings.transfer_bytes;
-        let (mut local, mut descriptor, mut incoming) =
-            (step.local.part(from, longest), step.descriptor, None);
-        if step.direction == Direction::Read {
-            let scratch = self.take_scratch(endpoint)?;
-            let into = step.local.part(from, longest.min(SCRATCH));
-            (local, descriptor) = (scratch.memory(into.length), scratch.descriptor());
-            incoming = Some(Incoming { scratch, into });
-        }
+        let mut local = step.local.part(from, longest);
+        let mut passage = None;
+        let direct = step.source.descriptor().filter(|_| step.direction == Direction::Write);
+        let descriptor = if let Some(descriptor) = direct {
+            descriptor
+        } else {
+            let mut scratch = match self.take_scratch(endpoint) {
+                // What is under way gives some back.
+                Err(Error::Memory { .. }) => return Ok((Posted::Short(libc::ENOMEM), 0)),
+                scratch => scratch?,
+            };
+            let ours = step.local.part(from, longest.min(SCRATCH));
+            local = scratch.memory(ours.length);
+            let descriptor = scratch.descriptor();
+            let is_read = step.direction == Direction::Read;
+            if !is_read {
+                // SAFETY: whoever posted the chain keeps the memory valid and unchanged until its end.
+                scratch.fill(unsafe { std::slice::from_raw_parts(ours.start.as_ptr(), ours.length) });
+            }
+            passage = Some(Passage { scratch, into: is_read.then_some(ours) });
+            descriptor
+        };
         let part = Part {
             direction: step.direction,
             local,
@@ -269,9 +268,9 @@ impl Adapter {
             address: step.base.wrapping_add(step.offset).wrapping_add(from as u64),
         };
         let peer = self.peer(step.owner)?;
-        let token = Token::Posted(Arc::clone(chain), step.owner, incoming);
+        let token = Token::Posted(Arc::clone(chain), step.owner, passage);
         // SAFETY: what is written stays as long as the chain has not ended, as whoever posted it promised; a provider
-        // that holds on to it longer only reads it. What is read goes to a buffer that comes back with the token.
+        // that holds on to it longer only reads it. What passes through a buffer has that in the token.
         let posted = unsafe { self.transfer(endpoint, peer, &part, token) }?;
         Ok((posted, local.length))
     }
@@ -306,24 +305,25 @@ impl Adapter {
         endpoint: &Endpoint<Token>,
         chain: &Arc<Chain>,
         peer: Rank,
-        outcome: Result<Option<Incoming>>,
+        outcome: Result<Option<Passage>>,
     ) {
         let mut progress = chain.progress();
         progress.in_flight -= 1;
         match outcome {
-            Ok(Some(Incoming { scratch, into })) => {
-                if !progress.has_ended {
-                    // SAFETY: valid until the chain has ended, which it cannot while its progress is held.
-                    unsafe {
-                        into.start
-                            .copy_from_nonoverlapping(NonNull::from(scratch.bytes()).cast(), into.length)
-                    };
-                }
-                self.keep_scratch(scratch);
-            }
-            Ok(None) => {
-                if let Some(peer) = self.peers.get(peer.index()) {
+            Ok(passage) => {
+                let into = passage.as_ref().and_then(|passage| passage.into);
+                if let Some(peer) = self.peers.get(peer.index())
+                    && into.is_none()
+                {
                     peer.has_landed.store(true, Ordering::Release);
+                }
+                if let Some(Passage { scratch, .. }) = passage {
+                    if let Some(into) = into.filter(|_| !progress.has_ended) {
+                        let read = NonNull::from(scratch.bytes()).cast();
+                        // SAFETY: valid until the chain has ended, which it cannot while its progress is held.
+                        unsafe { into.start.copy_from_nonoverlapping(read, into.length) };
+                    }
+                    self.keep_scratch(scratch);
                 }
             }
             Err(error) if progress.error.is_none() => {

@@ -16,6 +16,9 @@ pub(super) struct Domain {
     fabric: NonNull<sys::fid_fabric>,
     domain: NonNull<sys::fid_domain>,
     keys: Keys<Signal>,
+    /// Longer memory is not registered, as where a process may lock little of it, which no provider of sockets does.
+    #[cfg(test)]
+    pub(super) lockable: std::sync::atomic::AtomicUsize,
 }
 
 // SAFETY: the objects were asked for with FI_THREAD_SAFE: any thread may call them at any time.
@@ -40,7 +43,14 @@ impl Domain {
             call!(fabric.as_ptr(), ops.domain(fabric.as_ptr(), offer.as_ptr(), &mut domain, ptr::null_mut()))
         };
         match opened(&offer, "opening the domain", answer, domain) {
-            Ok(domain) => Ok(Arc::new(Self { offer, fabric, domain, keys: Keys::default() })),
+            Ok(domain) => Ok(Arc::new(Self {
+                offer,
+                fabric,
+                domain,
+                keys: Keys::default(),
+                #[cfg(test)]
+                lockable: usize::MAX.into(),
+            })),
             Err(error) => {
                 // SAFETY: opened above, nothing depends on it.
                 unsafe { close(&raw mut (*fabric.as_ptr()).fid) };
@@ -74,7 +84,7 @@ impl Domain {
     /// says; `endpoint` must be one of this domain.
     ///
     /// # Errors
-    /// `Provider`.
+    /// `Memory` where there is none for it, or so much may not be locked; `Provider`.
     pub(super) unsafe fn register(
         self: &Arc<Self>,
         endpoint: NonNull<sys::fid_ep>,
@@ -95,6 +105,11 @@ impl Domain {
                 random_key(self.offer.key_size())?
             };
             let _changing = self.keys.change();
+            #[cfg(test)]
+            if memory.length > self.lockable.load(std::sync::atomic::Ordering::SeqCst) {
+                answer = -libc::ENOMEM;
+                break;
+            }
             // SAFETY: an open domain; the memory is the caller's promise.
             answer = unsafe {
                 call!(
@@ -116,6 +131,9 @@ impl Domain {
                 break;
             }
         }
+        if lacks_memory(answer) {
+            return Err(self.short(memory.length, answer));
+        }
         let pointer = opened(&self.offer, DOING, answer, registration)?;
         let registration = Registration { pointer, domain: Arc::clone(self) };
         if self.offer.registers(sys::FI_MR_ENDPOINT) {
@@ -129,6 +147,9 @@ impl Domain {
                     refused => refused,
                 }
             };
+            if lacks_memory(answer) {
+                return Err(self.short(memory.length, answer));
+            }
             self.check("registering memory with the endpoint", answer)?;
         }
         if registration.key() == sys::KEY_NOT_AVAILABLE {
@@ -140,6 +161,19 @@ impl Domain {
     /// An answer as a result.
     pub(super) fn check(&self, doing: &str, answer: i32) -> Result<()> {
         check(&self.offer, doing, answer)
+    }
+
+    /// That so much memory cannot be registered, as the provider's answer says.
+    fn short(&self, length: usize, answer: i32) -> Error {
+        let provider = self.offer.provider();
+        Error::Memory {
+            what: format!(
+                "registering it with the network (libfabric, provider {provider}); `ulimit -l` tells how much a process \
+                 may lock"
+            ),
+            length: length as u64,
+            source: Arc::new(std::io::Error::from_raw_os_error(-answer)),
+        }
     }
 
     /// An error of this provider.
@@ -166,8 +200,8 @@ pub(super) enum Use {
     Peers,
     /// Transfers to peers begin there.
     Source,
-    /// Transfers from peers end there.
-    Destination,
+    /// Transfers from peers end there, and others to peers begin there.
+    Passage,
     /// Messages are sent from there.
     Sends,
     /// Messages are received there.
@@ -180,7 +214,7 @@ impl Use {
         match self {
             Self::Peers => sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_WRITE,
             Self::Source => sys::FI_WRITE,
-            Self::Destination => sys::FI_READ,
+            Self::Passage => sys::FI_READ | sys::FI_WRITE,
             Self::Sends => sys::FI_SEND,
             Self::Receives => sys::FI_RECV,
         }
@@ -275,6 +309,12 @@ fn check(offer: &Offer, doing: &str, answer: i32) -> Result<()> {
     Err(Error::Provider { doing: doing.into(), provider: offer.provider(), problem })
 }
 
+/// What providers say where there is no memory for a registration, or the adapter has no room for another one, or so
+/// much may not be locked. With less it may go well.
+fn lacks_memory(answer: i32) -> bool {
+    [libc::ENOMEM, libc::ENOSPC, libc::EAGAIN].contains(&-answer)
+}
+
 fn random_key(size: usize) -> Result<u64> {
     let mut bytes = [0; 8];
     let length = size.clamp(1, bytes.len());
@@ -286,16 +326,26 @@ fn random_key(size: usize) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Use, sys};
+    use super::{Use, lacks_memory, sys};
 
     #[test]
     fn only_what_is_for_peers_is_open_to_them_and_only_what_is_filled_may_be_changed() {
         let changes = sys::FI_REMOTE_WRITE | sys::FI_READ | sys::FI_RECV;
-        for purpose in [Use::Peers, Use::Source, Use::Destination, Use::Sends, Use::Receives] {
+        for purpose in [Use::Peers, Use::Source, Use::Passage, Use::Sends, Use::Receives] {
             let is_remote = purpose.access() & (sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE) != 0;
             assert_eq!(is_remote, purpose == Use::Peers, "{purpose:?}");
             let is_changed = purpose.access() & changes != 0;
             assert_eq!(is_changed, !matches!(purpose, Use::Source | Use::Sends), "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_short_is_told_from_what_is_refused() {
+        for answer in [-libc::ENOMEM, -libc::ENOSPC, -libc::EAGAIN] {
+            assert!(lacks_memory(answer), "{answer}");
+        }
+        for answer in [0, -libc::EINVAL, -libc::EACCES, -libc::ENOKEY, -libc::EFAULT] {
+            assert!(!lacks_memory(answer), "{answer}");
         }
     }
 }

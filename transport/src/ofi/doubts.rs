@@ -1,7 +1,8 @@
 //! Transfers that were cut off: is the peer dead, or did it refuse them?
 //!
 //! Providers over TCP close the connection over a transfer to memory that is not exported any more, and say of all
-//! that was under way that it was canceled, or that there is no connection. They say the same when the peer has died.
+//! that was under way that it was canceled, or that there is no connection. They say the same when the peer has died;
+//! and adapters say of the one as of the other that there was an error ([`failures`](super::failures)).
 //! So the peer is asked something: if it answers, it is alive and the transfer was refused, or cut off by chance, and
 //! may be repeated; if no new connection comes about, it is lost, unless it is this process that lacks what one takes.
 //! The same is asked where a message may be missing: where one could not be received, and nobody knows whose, or one

@@ -32,6 +32,11 @@
 //! after the time that any answer may take. A lost one has `ofi.silence` to acknowledge the probe: then the memory is
 //! given back, and the log tells of it. Should such a peer go on, the rest of its write may still come there until it
 //! finds itself lost.
+//!
+//! **Where this falls short.** What is said of the acknowledgement holds of sockets. An adapter sends what its own
+//! process has posted by a queue of its own, and acknowledges a probe whatever waits there. So where the provider
+//! chooses keys, and nobody is asked to stop (`verbs`, `efa`), a write that the peer had posted, and its adapter not yet
+//! begun, may still come after the probe has ended, as long as the provider keeps the registration for later.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -96,7 +101,8 @@ struct Open {
 enum Stage {
     /// The peer is asked to stop.
     Stopping { kept: Arc<Registration>, asked: Option<Instant>, has_stopped: bool },
-    /// Others who know the memory have not stopped yet: as long as there is the registration.
+    /// Others who know the memory have not stopped yet, or something of this process is still written from there: as
+    /// long as there is the registration.
     Ending(Weak<Registration>),
     /// The registration has ended.
     Probing(Option<Arc<Probe>>),
@@ -150,7 +156,7 @@ impl Drains {
 
 impl Adapter {
     /// Ends a registration, of which `peer` knows; tells when nothing more comes of what it had begun to write there.
-    pub(super) fn drain(&self, registration: Registration, peer: Rank) -> Arc<Drain> {
+    pub(super) fn drain(&self, registration: Arc<Registration>, peer: Rank) -> Arc<Drain> {
         let drain = Arc::new(Drain::default());
         self.begin_drains(registration, [(Arc::clone(&drain), peer, None)]);
         drain
@@ -165,17 +171,21 @@ impl Adapter {
     }
 
     /// The same for a segment that these `peers` know; it is kept until then.
-    pub(super) fn drain_segment(&self, registration: Registration, peers: Vec<Rank>, segment: &SharedMemory) {
+    pub(super) fn drain_segment(
+        &self,
+        registration: Arc<Registration>,
+        peers: Vec<Rank>,
+        segment: &SharedMemory,
+    ) {
         let drains = peers.into_iter().map(|peer| (Arc::default(), peer, Some(segment.clone())));
         self.begin_drains(registration, drains);
     }
 
     fn begin_drains(
         &self,
-        registration: Registration,
+        kept: Arc<Registration>,
         drains: impl IntoIterator<Item = (Arc<Drain>, Rank, Option<SharedMemory>)>,
     ) {
-        let kept = Arc::new(registration);
         let mut begun = Vec::new();
         for (drain, peer, segment) in drains {
             if peer == self.rank() {
@@ -188,7 +198,7 @@ impl Adapter {
             };
             begun.push(Open::new(drain, peer, stage, segment));
         }
-        // From here on it ends with the last stage that keeps it.
+        // From here on it ends with the last stage, or write of this process, that keeps it.
         drop(kept);
         if !begun.is_empty() {
             self.keep_open(begun);

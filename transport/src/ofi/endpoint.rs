@@ -1,5 +1,6 @@
 //! An endpoint: messages and transfers are posted to it, and their completions read from it.
 
+use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::domain::{Domain, Registration, Use, close, opened};
 use super::slots::{Buffer, Bytes, Slots};
 use super::sys::{self, call};
-use crate::error::Result;
+use crate::back_end::ReceiveBuffers;
+use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 use crate::shm::available;
 use crate::units::Rank;
@@ -211,10 +213,16 @@ impl<T: Send> Endpoint<T> {
     /// As for [`Domain::register`].
     ///
     /// # Errors
-    /// `Provider`.
+    /// `Memory`; `Provider`.
     pub(super) unsafe fn register(&self, memory: UserMemory, purpose: Use) -> Result<Registration> {
         // SAFETY: the caller's promise; the endpoint is of this domain.
         unsafe { self.domain.register(self.endpoint, memory, purpose) }
+    }
+
+    /// What messages come into.
+    pub(super) fn receive_buffers(&self) -> ReceiveBuffers {
+        // All that were made are in use for good.
+        ReceiveBuffers { number: self.receives.busy(), bytes: self.message_size }
     }
 
     /// How many messages are on their way out.
@@ -231,11 +239,15 @@ impl<T: Send> Endpoint<T> {
     /// A buffer of `size` bytes, registered where the provider wants that.
     ///
     /// # Errors
-    /// `Provider`, also where memory is short.
+    /// `Memory`; `Provider`.
     pub(super) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer> {
         let mut bytes = Vec::new();
         if available::check(size as u64).is_err() || bytes.try_reserve_exact(size).is_err() {
-            return Err(self.domain.error("making a buffer", "memory is short"));
+            return Err(Error::Memory {
+                what: "a buffer for the network".into(),
+                length: size as u64,
+                source: Arc::new(io::ErrorKind::OutOfMemory.into()),
+            });
         }
         bytes.resize(size, 0);
         let bytes = Bytes::from(bytes.into_boxed_slice());

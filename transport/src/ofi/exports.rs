@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use super::domain::{Descriptor, Registration};
+use super::domain::Registration;
+use super::sources::Source;
 use crate::back_end::{MemoryKey, Provider, Respondent};
 use crate::error::{Error, Result};
 use crate::memory::{SharedMemory, UserMemory};
@@ -18,7 +19,7 @@ use tables::{Exported, Grounds, Tables};
 /// All that is exported, by id and by key.
 #[derive(Default)]
 pub(super) struct Exports {
-    tables: RwLock<Tables<Registration>>,
+    tables: RwLock<Tables<Arc<Registration>>>,
     providers: RwLock<HashMap<u32, Arc<dyn Provider>>>,
     respondent: RwLock<Option<Arc<dyn Respondent>>>,
 }
@@ -75,7 +76,7 @@ impl Exports {
         let Some(start) = NonNull::new(memory.as_ptr()) else { return Err(Error::SegmentExists { id }) };
         let all = UserMemory { start, length: memory.len() };
         let place = Place::of(&registration, all);
-        tables.enter(registration, place, all, Some((id, memory)));
+        tables.enter(Arc::new(registration), place, all, Some((id, memory)));
         Ok(())
     }
 
@@ -85,8 +86,11 @@ impl Exports {
     }
 
     /// Ends the export of a segment; returns its registration, its memory, and who was told of it and may be writing
-    /// there.
-    pub(super) fn remove_segment(&self, id: SegmentId) -> Option<(Registration, SharedMemory, Vec<Rank>)> {
+    /// there. Writes of this process that began there may hold both.
+    pub(super) fn remove_segment(
+        &self,
+        id: SegmentId,
+    ) -> Option<(Arc<Registration>, SharedMemory, Vec<Rank>)> {
         let removed = self.tables.write().unwrap_or_else(PoisonError::into_inner).remove_segment(id);
         let Exported { registration, segment, told, .. } = removed?;
         Some((registration, segment?, told.into_inner().unwrap_or_else(PoisonError::into_inner)))
@@ -100,13 +104,13 @@ impl Exports {
     pub(super) unsafe fn add_memory(&self, memory: UserMemory, registration: Registration) -> MemoryKey {
         let place = Place::of(&registration, memory);
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.enter(registration, place, memory, None);
+        tables.enter(Arc::new(registration), place, memory, None);
         MemoryKey([place.key, place.base, memory.length as u64])
     }
 
     /// Ends that: no message changes the memory once it returns, and no write that begins to arrive after the
     /// registration, which is returned, has ended.
-    pub(super) fn remove_memory(&self, key: MemoryKey) -> Option<Registration> {
+    pub(super) fn remove_memory(&self, key: MemoryKey) -> Option<Arc<Registration>> {
         let MemoryKey([key, base, length]) = key;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.remove_memory(Place { key, base }, length).map(|removed| removed.registration)
@@ -124,21 +128,16 @@ impl Exports {
     }
 
     /// Lets `work` reach the exported memory of a key; it stays exported meanwhile.
-    pub(super) fn with<R>(&self, key: u64, work: impl FnOnce(&Grounds<Registration>) -> R) -> Option<R> {
+    pub(super) fn with<R>(&self, key: u64, work: impl FnOnce(&Grounds<Arc<Registration>>) -> R) -> Option<R> {
         self.tables().grounds(key).map(work)
     }
 
-    /// What the provider wants to know of local memory, where it lies within exported memory.
-    pub(super) fn descriptor(&self, memory: UserMemory) -> Option<Descriptor> {
+    /// Local memory for a write to begin, where it lies within an exported segment. Memory of the user is not held so:
+    /// its registration ends when the user says so, whatever is under way.
+    pub(super) fn source(&self, memory: UserMemory) -> Option<Source> {
         let tables = self.tables();
-        let first = memory.start.as_ptr() as usize;
-        let is_within = |exported: &&Exported<_>| {
-            let UserMemory { start, length } = exported.ground.0;
-            let start = start.as_ptr() as usize;
-            start <= first && first + memory.length <= start + length
-        };
-        let exported = tables.all().find(is_within)?;
-        Some(exported.registration.descriptor())
+        let (registration, segment) = tables.segment_around(memory)?;
+        Some(Source::exported(Arc::clone(registration), segment.clone()))
     }
 
     /// Who makes segments of `space` on demand.
@@ -172,7 +171,7 @@ impl Exports {
         tables.into_all().filter_map(|exported| exported.segment).collect()
     }
 
-    fn tables(&self) -> RwLockReadGuard<'_, Tables<Registration>> {
+    fn tables(&self) -> RwLockReadGuard<'_, Tables<Arc<Registration>>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

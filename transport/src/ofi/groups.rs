@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Target, Token};
 use super::countdown::Countdown;
-use super::domain::{Descriptor, Registration, Use};
+use super::domain::{Descriptor, Use};
 use super::endpoint::{Endpoint, Part, Posted};
 use super::peers::Peer;
 use super::receiving::refused;
 use super::slots::Buffer;
-use super::sys;
+use crate::back_end::Piece;
 use crate::dma::Direction;
 use crate::error::{Error, Result};
 use crate::memory::UserMemory;
@@ -33,7 +33,7 @@ const SCRATCH_KEPT: usize = 8;
 /// How many parts of one transfer are under way at once.
 const WINDOW: usize = 4;
 
-/// A buffer to read into.
+/// A buffer through which is read, or written from memory that cannot be registered.
 pub(super) struct Scratch(Buffer);
 
 impl Scratch {
@@ -50,6 +50,13 @@ impl Scratch {
     /// What was read.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0.bytes
+    }
+
+    /// Has it begin with what is to be written, which must not be longer.
+    pub(super) fn fill(&mut self, with: &[u8]) {
+        if let Some(to) = self.0.bytes.get_mut(..with.len()) {
+            to.copy_from_slice(with);
+        }
     }
 }
 
@@ -78,8 +85,14 @@ struct Reading<'a> {
 }
 
 impl Group {
-    fn new(peer: Rank, scratch: Option<Scratch>) -> Arc<Self> {
+    /// One with no part yet.
+    pub(super) fn new(peer: Rank, scratch: Option<Scratch>) -> Arc<Self> {
         Arc::new(Self { peer, parts: Countdown::new(), code: AtomicI32::new(0), scratch })
+    }
+
+    /// A part is about to be posted.
+    pub(super) fn begin_part(&self) {
+        self.parts.begin();
     }
 
     /// A part has ended, with the provider's code or 0.
@@ -91,11 +104,13 @@ impl Group {
         self.parts.end();
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether no part is under way.
+    pub(super) fn has_ended(&self) -> bool {
         self.parts.is_over()
     }
 
-    fn has_failed(&self) -> bool {
+    /// Whether one has failed.
+    pub(super) fn has_failed(&self) -> bool {
         self.code.load(Ordering::Relaxed) != 0
     }
 
@@ -105,7 +120,8 @@ impl Group {
 }
 
 impl Adapter {
-    /// Writes straight from `bytes`, and returns when they have arrived or failed.
+    /// Writes straight from `bytes`, and returns when they have arrived or failed; by messages where they cannot be
+    /// registered.
     ///
     /// # Errors
     /// `PeerLost`, also where the peer takes nothing for the answer limit; `Ending`; `OutOfBounds` where it does not
@@ -119,7 +135,10 @@ impl Adapter {
     ) -> Result<()> {
         // What was written by messages before comes first.
         self.settle(peer)?;
-        let (descriptor, _registration) = self.describe_source(UserMemory::of(bytes))?;
+        let source = self.source(UserMemory::of(bytes))?;
+        let Some(descriptor) = source.descriptor() else {
+            return self.write_by_messages(peer, target, &[Piece { offset, bytes }], None);
+        };
         let mut group = self.write_group(peer, target, offset, bytes, descriptor)?;
         if group.was_cut_off() && self.membership.check(peer.rank).is_ok() {
             // Perhaps not over this: each part has its place, so that it may come twice.
@@ -272,16 +291,16 @@ impl Adapter {
         self.wait_for(group.peer, "reading from", limit, || group.has_ended().then_some(()))
     }
 
-    /// A buffer to read into.
+    /// A buffer through which something goes.
     ///
     /// # Errors
-    /// `Provider` where memory is short.
+    /// `Memory`; `Provider`.
     pub(super) fn take_scratch(&self, endpoint: &Endpoint<Token>) -> Result<Scratch> {
         let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.map_or_else(|| endpoint.buffer(SCRATCH, Use::Destination).map(Scratch), Ok)
+        kept.map_or_else(|| endpoint.buffer(SCRATCH, Use::Passage).map(Scratch), Ok)
     }
 
-    /// Keeps one for the next read.
+    /// Keeps one for what comes next.
     pub(super) fn keep_scratch(&self, scratch: Scratch) {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < SCRATCH_KEPT {
@@ -295,7 +314,7 @@ impl Adapter {
     /// The local memory stays valid until the group has ended.
     unsafe fn post_part(&self, peer: &Peer, part: &Part, group: &Arc<Group>) -> Result<Posted> {
         self.with_endpoint(|endpoint| {
-            group.parts.begin();
+            group.begin_part();
             // SAFETY: the caller's promise.
             let posted = unsafe { self.transfer(endpoint, peer, part, Token::Part(Arc::clone(group))) };
             if !matches!(posted, Ok(Posted::Yes)) {
@@ -333,26 +352,6 @@ impl Adapter {
             self.lose(peer, &error);
             self.membership.check(peer.rank)?;
             Err(error)
-        })
-    }
-
-    /// What the provider wants to know of memory from which is written, and a registration to be kept as long as it is
-    /// used.
-    ///
-    /// # Errors
-    /// `Provider`; `Ending`.
-    pub(super) fn describe_source(&self, memory: UserMemory) -> Result<(Descriptor, Option<Registration>)> {
-        self.with_endpoint(|endpoint| {
-            if !endpoint.domain().offer().registers(sys::FI_MR_LOCAL) {
-                return Ok((Descriptor::NONE, None));
-            }
-            if let Some(descriptor) = self.exports.descriptor(memory) {
-                return Ok((descriptor, None));
-            }
-            // SAFETY: whoever posts transfers of this memory keeps the registration no longer than the memory, and
-            // nobody else learns its key.
-            let registration = unsafe { endpoint.register(memory, Use::Source) }?;
-            Ok((registration.descriptor(), Some(registration)))
         })
     }
 

@@ -82,6 +82,12 @@ impl Peer {
         self.arrived.load(Ordering::Acquire) >= number
     }
 
+    /// How many messages up to `number` it has not told of.
+    pub(super) fn unapplied(&self, number: u64) -> u64 {
+        // Relaxed: only a number.
+        number.saturating_sub(self.arrived.load(Ordering::Relaxed))
+    }
+
     /// It told that it has applied all messages up to `number`.
     pub(super) fn note_applied(&self, number: u64) {
         // Release: pairs with `has_applied`.
@@ -139,6 +145,7 @@ pub(super) struct Incoming {
     latest: AtomicU64,
     clean: AtomicU64,
     refused: AtomicU64,
+    told: AtomicU64,
     is_broken: AtomicBool,
 }
 
@@ -203,6 +210,19 @@ impl Incoming {
         // Acquire: pairs with `note`.
         self.clean.load(Ordering::Acquire)
     }
+
+    /// The same, to be told to the sender.
+    pub(super) fn tell_applied(&self) -> u64 {
+        let applied = self.applied();
+        // Relaxed, here and below: whoever tells it once too often, or of none, does no harm.
+        self.told.fetch_max(applied, Ordering::Relaxed);
+        applied
+    }
+
+    /// Whether the sender was told of all of them.
+    pub(super) fn has_told_all(&self) -> bool {
+        self.told.load(Ordering::Relaxed) >= self.applied()
+    }
 }
 
 #[cfg(test)]
@@ -223,6 +243,7 @@ mod tests {
         // An answer that had to wait.
         assert_eq!(incoming.hear(1, false), Heard::InOrder);
         assert_eq!((incoming.applied(), incoming.refused()), (3, 0));
+        assert!(!incoming.has_told_all() && incoming.tell_applied() == 3 && incoming.has_told_all());
     }
 
     #[test]

@@ -96,11 +96,13 @@ impl Offer {
         unsafe { (*self.info().ep_attr).max_msg_size }
     }
 
-    /// Whether remote writes to one peer arrive in the order in which they were issued.
-    pub(super) fn orders_writes(&self) -> bool {
+    /// Which remote writes to one peer arrive in the order in which they were issued: those that are shorter than so
+    /// many bytes, each of them. 0 where none do; the largest number, where all do.
+    pub(super) fn orders_writes_below(&self) -> usize {
         // SAFETY: as above.
-        let order = unsafe { (*self.info().tx_attr).msg_order };
-        order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0
+        let (order, below) =
+            unsafe { ((*self.info().tx_attr).msg_order, (*self.info().ep_attr).max_order_waw_size) };
+        ordered_below(order, below)
     }
 
     /// Whether messages from one peer complete in the order in which they were sent, long ones too.
@@ -126,6 +128,13 @@ impl Offer {
     pub(super) fn registers(&self, how: u64) -> bool {
         // SAFETY: as above.
         unsafe { (*self.info().domain_attr).mr_mode as u64 & how != 0 }
+    }
+
+    /// Has the provider want more of memory registration than it does: what adapters do.
+    #[cfg(test)]
+    pub(super) fn demand(&mut self, how: u64) {
+        // SAFETY: as above; nobody else has it.
+        unsafe { (*(*self.0.as_ptr()).domain_attr).mr_mode |= how as i32 };
     }
 
     /// How many bytes a registration's key has.
@@ -157,6 +166,12 @@ impl Drop for Offer {
             unsafe { (library.freeinfo)(self.0.as_ptr()) };
         }
     }
+}
+
+/// What a provider says of the order of writes: that it keeps it at all, and below which size.
+fn ordered_below(message_order: u64, write_after_write: usize) -> usize {
+    let keeps = message_order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0;
+    if keeps { write_after_write } else { 0 }
 }
 
 /// The offer of the provider that comes first in `order`.
@@ -281,8 +296,9 @@ fn nothing(settings: &OfiSettings, address: &str, way_out: &str) -> Error {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{Offer, address, drives_adapter};
+    use super::{Offer, address, drives_adapter, ordered_below};
     use crate::ofi::OfiSettings;
+    use crate::ofi::sys;
 
     fn choose(provider: &str, address: &str) -> crate::Result<Offer> {
         let settings =
@@ -304,6 +320,15 @@ mod tests {
         let settings = OfiSettings { interface: "nowhere0".into(), ..OfiSettings::default() };
         let problem = Offer::choose(&settings, None).err().unwrap().to_string();
         assert!(problem.contains("nowhere0"), "{problem}");
+    }
+
+    #[test]
+    fn writes_are_in_order_below_the_size_that_the_provider_says() {
+        for order in [sys::FI_ORDER_WAW, sys::FI_ORDER_RMA_WAW] {
+            // `psm3` keeps the order of short ones, sockets that of all.
+            assert_eq!([4096, usize::MAX, 0].map(|below| ordered_below(order, below)), [4096, usize::MAX, 0]);
+        }
+        assert_eq!(ordered_below(sys::FI_ORDER_SAS, usize::MAX), 0);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::adapter::{Adapter, Token};
 use super::attendant::Task;
 use super::endpoint::{Endpoint, Event};
+use super::failures::{Operation, Verdict, verdict};
 use super::groups;
 use super::peers::{Heard, Peer};
 use super::questions::Answer;
@@ -42,7 +43,7 @@ impl Adapter {
     }
 
     /// Deals with an event; returns whether somebody may wait for it.
-    fn handle(&self, endpoint: &Endpoint<Token>, event: Event<'_, Token>) -> bool {
+    pub(super) fn handle(&self, endpoint: &Endpoint<Token>, event: Event<'_, Token>) -> bool {
         if let Event::Transferred(token) = &event
             && let Some(peer) = self.peers.get(token.peer().index())
         {
@@ -58,8 +59,8 @@ impl Adapter {
                 return self.wanting_room.load(Ordering::Relaxed) > 0;
             }
             Event::Transferred(Token::Part(group)) => group.finish_part(0),
-            Event::Transferred(Token::Posted(chain, rank, incoming)) => {
-                self.finish_part(endpoint, &chain, rank, Ok(incoming));
+            Event::Transferred(Token::Posted(chain, rank, passage)) => {
+                self.finish_part(endpoint, &chain, rank, Ok(passage));
             }
             Event::Transferred(Token::Probe(_, probe))
             | Event::Failed(Token::Probe(_, probe), libc::ECANCELED) => probe.end(),
@@ -70,14 +71,12 @@ impl Adapter {
                 self.miss(endpoint, begin, &problem);
             }
             Event::Failed(Token::Repeated(_), code) => tracing::debug!(code, "a question was lost"),
-            // A connection that was closed, perhaps over something else: most of what is asked is asked again.
             Event::Failed(token, code)
-                if CUT_OFF.contains(&code)
-                    && !matches!(token, Token::Message { is_numbered: true, .. })
+                if verdict(Operation::of(&token), code) == Verdict::Doubtful
                     && self.membership.check(token.peer()).is_ok() =>
             {
                 let rank = token.peer();
-                let is_message = matches!(token, Token::Message { .. });
+                let is_message = Operation::of(&token) != Operation::Transfer;
                 self.doubt(endpoint, rank, (!is_message).then_some((token, libc::ECANCELED)));
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
@@ -102,15 +101,12 @@ impl Adapter {
         let error = endpoint.domain().error(&format!("transferring from or to rank {rank}"), problem);
         tracing::debug!(%error, "a transfer failed");
         if let Some(peer) = self.peers.get(rank.index()) {
-            // A transfer that the peer refused is a failed one; all else means that the peer cannot be reached.
-            let is_refusal = REFUSALS.contains(&code) || code > FIRST_OF_LIBFABRIC;
-            if is_refusal && !matches!(token, Token::Message { .. }) {
+            match verdict(Operation::of(&token), code) {
                 // Whoever repeats it counts its failure.
-                if !(matches!(token, Token::Part(_)) && groups::was_cut_off(code)) {
-                    peer.note_failure();
-                }
-            } else {
-                self.lose(peer, &error);
+                _ if matches!(token, Token::Part(_)) && groups::was_cut_off(code) => {}
+                Verdict::Lost => self.lose(peer, &error),
+                // Of a peer that was asked, or is lost anyhow.
+                Verdict::Refused | Verdict::Doubtful => peer.note_failure(),
             }
         }
         match token {
@@ -351,17 +347,6 @@ impl Adapter {
         }
     }
 }
-
-/// What providers say of what was under way when a connection was closed.
-const CUT_OFF: [i32; 5] =
-    [libc::ECANCELED, libc::ENOTCONN, libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE];
-
-/// What providers say of a transfer that the peer refused.
-const REFUSALS: [i32; 6] =
-    [libc::EACCES, libc::ECANCELED, libc::EINVAL, libc::EKEYREJECTED, libc::ENOKEY, libc::EPERM];
-
-/// Where libfabric's own codes begin, above those of the system (`FI_ERRNO_OFFSET` of `rdma/fi_errno.h`).
-const FIRST_OF_LIBFABRIC: i32 = 256;
 
 fn was_or_refused(ticket: u64, was: Option<u64>) -> Message<'static> {
     was.map_or(Message::Refused { ticket }, |value| Message::Was { ticket, value })

@@ -274,7 +274,7 @@ impl Adapter {
 
     /// What a message to `peer` with this number begins with.
     pub(super) fn header(&self, peer: &Peer, number: u64) -> Header {
-        Header { sender: self.rank(), tag: self.tag, number, applied: peer.incoming().applied() }
+        Header { sender: self.rank(), tag: self.tag, number, applied: peer.incoming().tell_applied() }
     }
 }
 

@@ -106,12 +106,20 @@ impl<R> Tables<R> {
         self.by_key.get(&key)
     }
 
-    /// All exports.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Exported<R>> {
-        self.by_key.values().flat_map(|grounds| &grounds.0)
+    /// The segment within which `memory` lies.
+    pub(super) fn segment_around(&self, memory: UserMemory) -> Option<(&R, &SharedMemory)> {
+        let first = memory.start.as_ptr() as usize;
+        let is_within = |exported: &&Exported<R>| {
+            let UserMemory { start, length } = exported.ground.0;
+            let start = start.as_ptr() as usize;
+            start <= first && first + memory.length <= start + length
+        };
+        let all = self.by_key.values().flat_map(|grounds| &grounds.0);
+        let exported = all.filter(|exported| exported.segment.is_some()).find(is_within)?;
+        Some((&exported.registration, exported.segment.as_ref()?))
     }
 
-    /// The same, taken out.
+    /// All exports, taken out.
     pub(super) fn into_all(self) -> impl Iterator<Item = Exported<R>> {
         self.by_key.into_values().flat_map(|grounds| grounds.0)
     }
@@ -198,5 +206,19 @@ mod tests {
         assert_eq!(tables.segment(id).unwrap().1.registration, "segment");
         assert_eq!(tables.remove_segment(id).unwrap().registration, "segment");
         assert!(!tables.has(id) && !write(&tables, memory, 0, &[1]));
+    }
+
+    #[test]
+    fn writes_begin_in_segments_and_not_in_what_the_user_takes_back() {
+        let segment = mapping::anonymous("a test", 4096, Pages::Touched).unwrap();
+        let start = std::ptr::NonNull::new(segment.as_ptr()).unwrap();
+        let memory = UserMemory { start, length: segment.len() };
+        let mut tables = Tables::default();
+        tables.enter("user's", place(memory), memory, None);
+        assert!(tables.segment_around(memory).is_none());
+        tables.enter("segment", place(memory), memory.part(0, 2048), Some((SegmentId::new(1, 2), segment)));
+        let found = |from, length| tables.segment_around(memory.part(from, length)).map(|(found, _)| *found);
+        assert_eq!([found(0, 2048), found(2040, 8), found(2048, 0)], [Some("segment"); 3]);
+        assert_eq!([found(2040, 16), found(2048, 8)], [None; 2]);
     }
 }

@@ -12,9 +12,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::hanging::{quick, ranks_by, within_some_seconds};
 use super::{PROVIDERS, SEGMENT, anonymous, until};
+use crate::back_end::Sequence;
 use crate::dma::{Completion, Direction, Transfer};
 use crate::memory::UserMemory;
 use crate::message::{MessageSettings, Messenger, Port};
+use crate::ofi::adapter::Token;
+use crate::ofi::endpoint::Event;
+use crate::ofi::groups::Group;
 use crate::ofi::{OfiSettings, within_process};
 use crate::{Error, Fabric, Rank};
 
@@ -188,6 +192,27 @@ fn a_connection_that_breaks_under_direct_transfers_is_none_that_refuses_them() {
             fabrics.iter().for_each(|fabric| assert_eq!(fabric.membership().lost(), [], "{provider}"));
         }
     });
+}
+
+#[test]
+fn a_transfer_that_fails_without_a_reason_costs_nobody_its_peer() {
+    for provider in PROVIDERS {
+        let [(zero, adapter), (one, _)] = ranks_by(&quick(provider, 20));
+        let segment = one.create(SEGMENT, &anonymous(8)).unwrap();
+        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+        let (group, mark) = (Group::new(Rank(1), None), zero.mark(Rank(1)));
+        group.begin_part();
+        // As adapters say of a write to memory that is not there any more.
+        let failed = Event::Failed(Token::Part(Arc::clone(&group)), libc::EIO);
+        adapter.with_endpoint(|endpoint| Ok(adapter.handle(endpoint, failed))).unwrap();
+        until(&zero, || group.has_ended());
+        assert!(group.has_failed(), "{provider}");
+        remote.write(0, &[1; 8]).unwrap();
+        assert_eq!(zero.check_sequence(Rank(1), mark).unwrap(), Sequence::Intact, "{provider}");
+        assert_eq!(zero.membership().lost(), [], "{provider}");
+        drop((remote, segment));
+        [zero, one].iter().for_each(Fabric::close);
+    }
 }
 
 /// Opens files until this process may open no more.

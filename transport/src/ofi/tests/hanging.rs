@@ -11,7 +11,7 @@ use crate::memory::UserMemory;
 use crate::message::{MessageSettings, Messenger, Port};
 use crate::ofi::adapter::Adapter;
 use crate::ofi::back_end::Ofi;
-use crate::ofi::{OfiSettings, listen};
+use crate::ofi::{Listening, OfiSettings, listen};
 use crate::{Fabric, Interrupt, JobSecret, Membership, Rank, RemoteSegment};
 
 const LENGTH: usize = 32 << 20;
@@ -43,7 +43,11 @@ pub(super) fn within_some_seconds(attempt: impl FnMut(u32) -> bool) -> bool {
 /// Ranks with these settings, and their adapters.
 pub(super) fn ranks_by<const SIZE: usize>(settings: &OfiSettings) -> [(Fabric, Arc<Adapter>); SIZE] {
     let secret = JobSecret::random().unwrap();
-    let listening = [(); SIZE].map(|()| listen(settings, &secret, None).unwrap());
+    join([(); SIZE].map(|()| listen(settings, &secret, None).unwrap()))
+}
+
+/// The ranks that listen so.
+pub(super) fn join<const SIZE: usize>(listening: [Listening; SIZE]) -> [(Fabric, Arc<Adapter>); SIZE] {
     let addresses = listening.each_ref().map(|listening| listening.address.encode());
     let mut rank = 0;
     listening.map(|listening| {
@@ -116,7 +120,8 @@ fn a_peer_that_has_left_is_not_lost_for_what_it_does_not_tell() {
         let remote = zero.connect(Rank(1), SEGMENT).unwrap();
         remote.write(0, &[1; 8]).unwrap();
         until(&one, || segment.memory().word64(0).unwrap().load(Ordering::Acquire) != 0);
-        // Which tells nothing of what was applied.
+        // Which tells nothing of what was applied: it takes the other for lost.
+        one.membership().declare_lost(Rank(0), "a test");
         one.close();
         let deadline = Some(zero.now().after(Duration::from_secs(5)));
         assert_eq!(zero.wait_interrupt(Interrupt(1), deadline).unwrap(), 0);
