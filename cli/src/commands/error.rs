@@ -61,8 +61,8 @@ pub(crate) enum CommandError {
     )]
     NameUnsynced { path: PathBuf, source: io::Error },
 
-    #[error("{} became shorter while it was copied: copy it again when nobody changes it", path.display())]
-    BecameShorter { path: PathBuf },
+    #[error("{name} became shorter while it was copied: copy it again when nobody changes it")]
+    BecameShorter { name: String },
 
     #[error("writing to standard output: {0}")]
     Output(io::Error),

@@ -35,7 +35,8 @@ const LONG_ABOUT: &str = "\
 Copy a file into the store, out of it, or within it. A name that begins with svm: is in the store, any \
 other is in the machine's file system, and - is standard input or output.
 
-Holes stay holes. The copy gets its name when it is whole and on the storage device: a copy that fails or \
+Holes stay holes. What others append to SRC meanwhile is no part of the copy; if SRC becomes shorter, the \
+copy fails. The copy gets its name when it is whole and on the storage device: a copy that fails or \
 is interrupted leaves nothing, and leaves alone what it was to overwrite.";
 
 const EXAMPLES: &str = after_help!(
