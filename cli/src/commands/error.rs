@@ -61,8 +61,8 @@ pub(crate) enum CommandError {
     )]
     NameUnsynced { path: PathBuf, source: io::Error },
 
-    #[error("{} became shorter while it was copied: copy it again when nobody changes it", path.display())]
-    BecameShorter { path: PathBuf },
+    #[error("{name} became shorter while it was copied: copy it again when nobody changes it")]
+    BecameShorter { name: String },
 
     #[error("writing to standard output: {0}")]
     Output(io::Error),
@@ -87,6 +87,9 @@ pub(crate) enum CommandError {
 
     #[error("interrupted")]
     Interrupted { signal: i32 },
+
+    #[error("interrupted; {source}")]
+    InterruptedAmid { signal: i32, source: Box<CommandError> },
 
     #[error("neither {from} nor {to} is in the store: write svm: before the one that is")]
     NeitherInStore { from: String, to: String },
@@ -210,7 +213,7 @@ impl CommandError {
             | CommandError::NoProfile
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
             CommandError::CopyFailed { source, .. } => source.exit_code(),
-            CommandError::Interrupted { signal } => {
+            CommandError::Interrupted { signal } | CommandError::InterruptedAmid { signal, .. } => {
                 // It does not come back for a signal that ends a process; otherwise the code tells.
                 let _ = signal_hook::low_level::emulate_default_handler(*signal);
                 ExitCode::FAILURE

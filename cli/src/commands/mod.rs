@@ -62,6 +62,8 @@ pub(crate) enum Outcome {
     Fine,
     /// Something was not found, damaged, or could not be done; it has been said.
     Troubled,
+    /// Another process did it, has said what has gone wrong, and ended with this exit code.
+    EndedWith(u8),
 }
 
 /// What every command says of its exit codes.
@@ -83,6 +85,7 @@ pub(crate) fn finish(result: Result<Outcome, CommandError>) -> ExitCode {
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Troubled) => ExitCode::FAILURE,
+        Ok(Outcome::EndedWith(code)) => ExitCode::from(code),
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);

@@ -3,7 +3,7 @@
 //! svmio's library goes into the ranks only: `mpiexec` is told to set LD_PRELOAD for them (`-genv`, `-x`),
 //! its own stays as it is. Only the cure for MPICH's waiting goes into the launcher too. All that the ranks
 //! need is told by options and not by the launcher's environment alone, which remote shells do not carry to
-//! other hosts.
+//! other hosts; what they are not to have is taken out of it, because it reaches the ranks of the launcher's own host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -36,13 +36,16 @@ pub(crate) struct LaunchCommand {
     words: Vec<OsString>,
     /// Set for the launcher, beside what it inherits.
     environment: Vec<(OsString, OsString)>,
+    /// What it does not inherit: launchers hand their environment on to the ranks of their host.
+    withheld: Vec<OsString>,
 }
 
 impl LaunchCommand {
     /// Puts the command together.
     ///
     /// `libraries` are those to preload, `variables` svmio's own for the ranks; one that an option of `mpiexec` gives
-    /// too is left to it.
+    /// too is left to it, for the programs that it is given to. Those in `withheld` are the launcher's own and not for the
+    /// ranks, unless such an option says so.
     pub(crate) fn new(
         launcher: &Launcher,
         line: &MpiexecLine,
@@ -50,31 +53,35 @@ impl LaunchCommand {
         libraries: &[PathBuf],
         cure: WaitingCure,
         variables: Vec<RankVariable>,
+        withheld: Vec<OsString>,
     ) -> Result<LaunchCommand, RunError> {
         let inherited_preload = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
         let ours: Vec<&Path> =
             libraries.iter().map(PathBuf::as_path).chain(cure.library.as_deref()).collect();
         let mut environment = Vec::new();
-        // The preload's option comes first: below it is left out where the user has one of the kind.
-        let mut options =
-            vec![preload_option(launcher.family, &preload(&ours, inherited_preload.as_deref()))];
+        let preload_for_ranks = preload(&ours, inherited_preload.as_deref());
+        // What is added for the ranks, by the name of the variable that it gives.
+        let mut added: Vec<(OsString, MpiexecOption)> =
+            vec![(PRELOAD.into(), preload_option(launcher.family, &preload_for_ranks))];
 
         if let Some(library) = &cure.launcher_library {
             environment.push((PRELOAD.into(), preload(&[library], inherited_preload.as_deref())));
         }
         let is_set = |name: &OsStr| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let wished = cure.variables.into_iter().filter(|variable| !is_set(&variable.name));
-        for variable in wished.chain(variables).filter(|variable| !line.gives_variable(&variable.name)) {
-            match launcher.family {
-                MpiFamily::Mpich => {
-                    options.push(MpiexecOption::added("-genv", [variable.name, variable.value]))
-                }
+        for RankVariable { name, value } in wished.chain(variables) {
+            if line.gives_to_all(&name) {
+                continue;
+            }
+            let option = match launcher.family {
+                MpiFamily::Mpich => MpiexecOption::added("-genv", [name.clone(), value]),
                 // By name only, the value in the launcher's environment: `-x NAME=VALUE` has no quoting.
                 MpiFamily::OpenMpi => {
-                    options.push(MpiexecOption::added("-x", [variable.name.clone()]));
-                    environment.push((variable.name, variable.value));
+                    environment.push((name.clone(), value));
+                    MpiexecOption::added("-x", [name.clone()])
                 }
-            }
+            };
+            added.push((name, option));
         }
 
         let mut words = Vec::new();
@@ -82,15 +89,14 @@ impl LaunchCommand {
             if index > 0 {
                 words.push(":".into());
             }
-            // hydra's -genv is for all programs; Open MPI's -x is for the one it precedes, where it must not
-            // be given a second time.
-            let added = match launcher.family {
-                MpiFamily::Mpich if index == 0 => options.as_slice(),
-                MpiFamily::Mpich => &[],
-                MpiFamily::OpenMpi if job_program.gives_variable(PRELOAD.as_ref()) => &options[1..],
-                MpiFamily::OpenMpi => &options,
+            // hydra's -genv is for all programs, and the -env of one goes before it; Open MPI's -x is for the one it
+            // precedes, where it must not be given a second time.
+            let is_for = |name: &OsStr| match launcher.family {
+                MpiFamily::Mpich => index == 0,
+                MpiFamily::OpenMpi => !job_program.gives_variable(name),
             };
-            words.extend(added.iter().flat_map(MpiexecOption::words).cloned());
+            let for_it = added.iter().filter(|(name, _)| is_for(name));
+            words.extend(for_it.flat_map(|(_, option)| option.words()).cloned());
             for option in &job_program.options {
                 if launcher.family == MpiFamily::OpenMpi
                     && let Some(translated) = hosts::for_open_mpi(option, job_program, line)
@@ -103,24 +109,31 @@ impl LaunchCommand {
             words.push(if index == 0 { program.word.clone() } else { job_program.program.clone() });
             words.extend(job_program.arguments.iter().cloned());
         }
-        Ok(LaunchCommand { mpiexec: launcher.path.clone(), words, environment })
+        let withheld = withheld.into_iter().filter(|name| !line.hands_on(name)).collect();
+        Ok(LaunchCommand { mpiexec: launcher.path.clone(), words, environment, withheld })
     }
 
     /// Replaces this process by the launcher; comes back only if that fails.
     pub(crate) fn exec(self) -> RunError {
-        let source = Command::new(&self.mpiexec).args(&self.words).envs(self.environment).exec();
+        let mut command = Command::new(&self.mpiexec);
+        for name in &self.withheld {
+            command.env_remove(name);
+        }
+        let source = command.args(&self.words).envs(self.environment).exec();
         RunError::Exec { mpiexec: self.mpiexec, source }
     }
 
     /// The command as a line for a shell.
     pub(crate) fn to_shell(&self) -> String {
+        let unset = self.withheld.iter().flat_map(|name| ["-u".into(), quoted(name)]);
+        let unset = (!self.withheld.is_empty()).then(|| "env".into()).into_iter().chain(unset);
         let environment = self
             .environment
             .iter()
             .map(|(name, value)| format!("{}={}", name.to_string_lossy(), quoted(value)));
         let words =
             std::iter::once(self.mpiexec.as_os_str()).chain(self.words.iter().map(OsString::as_os_str));
-        environment.chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
+        unset.chain(environment).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -143,7 +156,9 @@ fn with_our_preload(option: &MpiexecOption, ours: &[&Path], inherited: Option<&O
         return option;
     }
     match (option.meaning, option.values.as_mut_slice()) {
-        (OptionMeaning::SetVariable, [_, value]) => *value = preload(ours, Some(value)),
+        (OptionMeaning::SetVariable | OptionMeaning::SetVariableOfAll, [_, value]) => {
+            *value = preload(ours, Some(value))
+        }
         (OptionMeaning::ExportVariable, [word]) => {
             let theirs = word.as_bytes().strip_prefix(b"LD_PRELOAD=").map(OsStr::from_bytes);
             *word = assignment(&preload(ours, theirs.or(inherited)));

@@ -33,7 +33,7 @@ mod mpiexec_options;
 mod program;
 mod waiting;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -92,7 +92,8 @@ The first answer of:
 
 Environment:
   LD_PRELOAD    stays, after svmio's library
-  SVMIO_*       reach all ranks, on all hosts
+  SVMIO_*       reach all ranks, on all hosts, but one of several programs that an option of mpiexec (-env, -x)
+                gives the variable has it from there; SVMIO_JOB_*, of a job around this one, reach none
   SVMIO_LIBDIR  where <family>/libsvmio_mpi.so is (default: lib beside this program's bin)
   mpiexec's own variables apply, such as Open MPI's OMPI_ALLOW_RUN_AS_ROOT
 
@@ -193,7 +194,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
         variables.extend(collectives.variables(&launcher, &installation)?);
     }
     libraries.push(installation.mpi_library(launcher.family)?);
-    let command = LaunchCommand::new(&launcher, &line, &program, &libraries, cure, variables)?;
+    let withheld = std::env::vars_os().map(|(name, _)| name).filter(|name| is_of_other_job(name)).collect();
+    let command = LaunchCommand::new(&launcher, &line, &program, &libraries, cure, variables, withheld)?;
 
     if arguments.dry_run {
         let text = format!(
@@ -220,8 +222,7 @@ fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<Ran
     let mut variables: Vec<RankVariable> = std::env::vars_os()
         .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SVMIO_"))
         .filter(|(name, value)| name != installation::LIBRARY_DIRECTORY_VARIABLE && !value.is_empty())
-        // Those of another job, within which this one is started: its secret is not for whoever lists processes.
-        .filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"SVMIO_JOB_"))
+        .filter(|(name, _)| !is_of_other_job(name))
         .map(|(name, value)| RankVariable { name, value })
         .collect();
     variables.sort_by(|a, b| a.name.cmp(&b.name));
@@ -247,6 +248,12 @@ fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<Ran
         variables.push(RankVariable { name: MEETING.into(), value: "init".into() });
     }
     Ok(variables)
+}
+
+/// Whether it is a variable of the job within which this one is started. The ranks are not part of that one, and its
+/// secret is not for whoever lists processes.
+fn is_of_other_job(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"SVMIO_JOB_")
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, RunError> {

@@ -60,9 +60,18 @@ impl MpiexecLine {
         self.options().any(|option| option.meaning == OptionMeaning::Placement)
     }
 
-    /// Whether an option of `mpiexec` gives the ranks a variable of this name.
-    pub(crate) fn gives_variable(&self, name: &OsStr) -> bool {
-        self.programs.iter().any(|program| program.gives_variable(name))
+    /// Whether options of `mpiexec` give a variable of this name to the ranks of all programs.
+    pub(crate) fn gives_to_all(&self, name: &OsStr) -> bool {
+        self.programs.iter().all(|program| program.gives_variable(name))
+            || self.options().any(|option| {
+                option.meaning == OptionMeaning::SetVariableOfAll && option.variable() == Some(name)
+            })
+    }
+
+    /// Whether an option of `mpiexec` gives ranks the variable of this name that the launcher itself has.
+    pub(crate) fn hands_on(&self, name: &OsStr) -> bool {
+        self.options()
+            .any(|option| option.meaning == OptionMeaning::ExportVariable && option.value() == Some(name))
     }
 
     fn options(&self) -> impl Iterator<Item = &MpiexecOption> {
@@ -154,7 +163,7 @@ impl MpiexecOption {
     /// The name of the variable that the option gives to the ranks.
     pub(crate) fn variable(&self) -> Option<&OsStr> {
         match self.meaning {
-            OptionMeaning::SetVariable | OptionMeaning::ExportVariable => {
+            OptionMeaning::SetVariable | OptionMeaning::SetVariableOfAll | OptionMeaning::ExportVariable => {
                 let text = self.value()?.as_bytes();
                 text.split(|byte| *byte == b'=').next().map(OsStr::from_bytes)
             }
@@ -252,10 +261,21 @@ mod tests {
     #[test]
     fn knows_the_variables_given() {
         let line = parse("-genv A 1 -x B=2 -x C ./a D : -env E 5 ./b").unwrap();
-        for name in ["A", "B", "C", "E"] {
-            assert!(line.gives_variable(OsStr::new(name)), "{name}");
+        for (name, given) in [
+            ("A", [true, false]),
+            ("B", [true, false]),
+            ("C", [true, false]),
+            ("D", [false, false]),
+            ("E", [false, true]),
+        ] {
+            let name = OsStr::new(name);
+            assert_eq!([0, 1].map(|at| line.programs[at].gives_variable(name)), given, "{name:?}");
+            assert_eq!(line.gives_to_all(name), name == "A", "{name:?}");
+            assert_eq!(line.hands_on(name), name == "C", "{name:?}");
         }
-        assert!(!line.gives_variable(OsStr::new("D")));
+        let line = parse("-x A=1 ./a : -x A=2 -x B ./b : -x A ./c").unwrap();
+        assert!(line.gives_to_all(OsStr::new("A")) && !line.gives_to_all(OsStr::new("B")));
+        assert!(parse("-n 1 ./a : -genv A 1 ./b").unwrap().gives_to_all(OsStr::new("A")));
     }
 
     #[test]

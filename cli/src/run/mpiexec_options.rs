@@ -12,8 +12,10 @@ pub(crate) enum OptionMeaning {
     RankCount,
     /// Places ranks on several nodes, or so many on each.
     Placement,
-    /// Sets a variable in the ranks, name and value apart (MPICH).
+    /// Sets a variable in the ranks of one program, name and value apart (MPICH).
     SetVariable,
+    /// Sets a variable in the ranks of all programs, name and value apart (MPICH).
+    SetVariableOfAll,
     /// Exports a variable to the ranks, `NAME` or `NAME=VALUE` (Open MPI).
     ExportVariable,
     /// The ranks' working directory.
@@ -33,7 +35,8 @@ pub(crate) fn lookup(name: &str) -> Option<(usize, OptionMeaning)> {
         | "hostlist" | "H" | "default-hostfile" | "ppn" | "N" | "npernode" | "npersocket" | "ppr"
         | "rankmap" => (1, M::Placement),
         "pernode" => (0, M::Placement),
-        "genv" | "env" => (2, M::SetVariable),
+        "env" => (2, M::SetVariable),
+        "genv" => (2, M::SetVariableOfAll),
         "x" => (1, M::ExportVariable),
         "wdir" | "wd" => (1, M::WorkingDirectory),
         "path" => (1, M::SearchPath),

@@ -53,9 +53,14 @@ fn a_foreign_store_is_refused() {
     need_root("runs the program as another user");
     let setting = Setting::new();
     setting.put("/file", b"x");
-    for arguments in
-        [&["ls"][..], &["cat", "/file"], &["verify"], &["rm", "/file"], &["cp", "/proc/version", "svm:/x"]]
-    {
+    for arguments in [
+        &["ls"][..],
+        &["cat", "/file"],
+        &["verify"],
+        &["rm", "/file"],
+        &["cp", "/proc/version", "svm:/x"],
+        &["store", "info"],
+    ] {
         let output = run_as_nobody(&setting, arguments);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");

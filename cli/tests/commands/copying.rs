@@ -1,14 +1,14 @@
 //! `svmio cp` and `svmio cat`.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use svmio_svm::SegmentSize;
+use svmio_svm::{FileName, FileOffset, OpenOptions, SegmentSize};
 
 use crate::setting::{PROGRAM, Setting, need_root, noise, text, write_sparse};
 
@@ -253,6 +253,33 @@ fn what_may_open_no_more_files_says_how_it_could() {
     }
     assert!(limited(60, 8, &["cat", "/file"]).stdout == content);
     assert!(limited(60, 8, &["cp", "svm:/file", "svm:/copy"]).status.success());
+}
+
+#[test]
+fn a_file_that_somebody_writes_to_is_copied_as_long_as_it_was_at_first() {
+    let setting = Setting::new();
+    let content = noise(9 << 20, 1);
+    setting.put_segmented("/file", &content, SegmentSize::MIN);
+    let options = OpenOptions::read_write();
+    let file = setting.store().open_file(&FileName::new("/file").unwrap(), &options).unwrap();
+    // What has come out of the copy when it has begun, and cannot go on: the pipe is full.
+    let copied = |change: &dyn Fn()| {
+        let mut command = setting.svmio();
+        command.args(["cp", "svm:/file", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut first = [0];
+        process.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        change();
+        let output = process.wait_with_output().unwrap();
+        (output.status.code(), [&first[..], &output.stdout].concat(), text(&output.stderr))
+    };
+    let (code, bytes, _) = copied(&|| file.write_at(FileOffset(9 << 20), &noise(5 << 20, 2)).unwrap());
+    assert_eq!(code, Some(0));
+    assert!(bytes == content, "{} bytes", bytes.len());
+
+    let (code, bytes, message) = copied(&|| file.set_size(6 << 20).unwrap());
+    assert_eq!((code, content.starts_with(&bytes)), (Some(1), true), "{message}");
+    assert!(message.contains("svm:/file became shorter while it was copied"), "{message}");
 }
 
 #[test]

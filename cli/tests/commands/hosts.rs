@@ -354,6 +354,43 @@ fn an_interrupted_copy_leaves_nothing_on_any_host() {
 }
 
 #[test]
+fn an_interrupted_copy_that_lost_a_host_at_its_end_says_what_may_be_left() {
+    let hosts = Hosts::new();
+    let mut process = hosts.half_a_copy();
+    let mut input = process.stdin.take().unwrap();
+    // Behind the second segment, which is b's: nothing more is written there.
+    input.write_all(&vec![1; 33 << 20]).unwrap();
+    let objects = fs::read_dir(hosts.nodes.path("a").join("objects")).unwrap();
+    let [object] = &objects.collect::<Vec<_>>()[..] else { panic!("a has not got its part") };
+    let manifest = object.as_ref().unwrap().path().join("manifest");
+    let before = fs::read(&manifest).unwrap();
+    kill_process(hosts.process("b"), Signal::STOP).unwrap();
+    drop(input);
+    let begin = Instant::now();
+    // The others have theirs whole and durable, and b is waited for.
+    while fs::read(&manifest).unwrap() == before {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the copy does not get to its end");
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&process), Signal::INT).unwrap();
+    kill_process(hosts.process("b"), Signal::KILL).unwrap();
+    let output = process.wait_with_output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()), "{:?}: {message}", output.status);
+    for word in [
+        "copying - to svm:/f: interrupted; on host b: the connection to svmio there ended",
+        "after a crash svmio verify with the stores of all does",
+    ] {
+        assert!(message.contains(word), "{word:?} in {message}");
+    }
+    assert!(!message.contains("nothing of the copy was left"), "{message}");
+    ["a", "c"].into_iter().for_each(|host| hosts.wait_for_end(host));
+    assert_eq!(hosts.nodes.objects(), [0, 1, 0]);
+    let verified = hosts.printed("a,b,c", &["verify"]);
+    assert!(verified.ends_with("1 leftover reclaimed\n"), "{verified}");
+}
+
+#[test]
 fn a_copy_that_waits_for_a_host_is_ended_by_a_second_signal() {
     let hosts = Hosts::new();
     let mut process = hosts.half_a_copy();

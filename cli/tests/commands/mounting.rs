@@ -71,6 +71,24 @@ impl Mounted {
         ids.filter_map(Pid::from_raw).collect()
     }
 
+    /// Unmounts it, and waits until all is done that programs have asked for: what is closed last is heard of later.
+    /// Within [`alone`]; otherwise another test may have the mount, too.
+    fn end(&self) {
+        let end = End::of(self.server());
+        // A child that another test has just started has what was open here until it executes its program.
+        self.detach();
+        end.wait();
+    }
+
+    /// Takes it away, whoever has files open there.
+    fn detach(&self) {
+        if is_root() {
+            let _ = unmount(&self.point, UnmountFlags::DETACH);
+        } else {
+            let _ = Command::new("fusermount3").args(["-u", "-z", "-q"]).arg(&self.point).status();
+        }
+    }
+
     fn unmount(&self) {
         let mut command = Command::new(if is_root() { "umount" } else { "fusermount3" });
         command.args(if is_root() { &[][..] } else { &["-u"] }).arg(&self.point);
@@ -89,11 +107,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if is_root() {
-            let _ = unmount(&self.point, UnmountFlags::DETACH);
-        } else {
-            let _ = Command::new("fusermount3").args(["-u", "-z", "-q"]).arg(&self.point).status();
-        }
+        self.detach();
     }
 }
 

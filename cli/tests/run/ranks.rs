@@ -81,6 +81,76 @@ fn several_programs_in_one_job_all_have_the_preload() {
 }
 
 #[test]
+fn a_variable_that_one_program_is_given_is_svmios_for_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        let program = program.to_str().unwrap();
+        let (of_one, of_all): (&[&str], &[&str]) = match family {
+            Family::Mpich => (&["-env", "SVMIO_CLAIM", "/y"], &["-genv", "SVMIO_CLAIM", "/y"]),
+            Family::OpenMpi => (&["-x", "SVMIO_CLAIM=/y"], &["-x", "SVMIO_CLAIM=/y"]),
+        };
+        let claims = |first: &[&str], second: &[&str]| {
+            let program = [program, "SVMIO_CLAIM"];
+            let mut command = svmio_run();
+            command.args(["--claim", "/x", "-n", "1"]).args(first).args(program);
+            let printed = stdout_of(command.args([":", "-n", "1"]).args(second).args(program));
+            let claims: BTreeSet<(&str, &str)> =
+                printed.lines().map(|line| (field(line, "rank"), field(line, "SVMIO_CLAIM"))).collect();
+            claims.into_iter().map(|(_, claim)| claim.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(claims(of_one, &[]), ["/y", "/x"], "{family:?}");
+        assert_eq!(claims(&[], of_one), ["/x", "/y"], "{family:?}");
+        assert_eq!(claims(of_one, of_one), ["/y", "/y"], "{family:?}");
+        assert_eq!(claims(&[], &[]), ["/x", "/x"], "{family:?}");
+        if let Family::Mpich = family {
+            assert_eq!(claims(of_all, &[]), ["/y", "/y"]);
+        }
+    }
+}
+
+#[test]
+fn nothing_of_the_job_that_it_is_started_in_reaches_the_ranks() {
+    const NAMES: [&str; 5] = ["MASTER", "RANK", "SIZE", "SECRET", "LISTENER"];
+    let directory = tempfile::tempdir().unwrap();
+    let names = NAMES.map(|name| format!("SVMIO_JOB_{name}"));
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        let run = |options: &[&str]| {
+            let mut command = svmio_run();
+            command.args(options).args(["-n", "2"]).arg(&program).args(&names).arg("SVMIO_OTHER");
+            command.env("SVMIO_OTHER", "5").envs(names.each_ref().map(|name| (name, "127.0.0.1:5")));
+            command
+        };
+        let shown = stdout_of(&mut run(&["--dry-run"]));
+        assert!(!shown.contains("127.0.0.1:5"), "{shown}");
+        let mut shell = starting_ranks("sh");
+        shell.args(["-c", &shown]).envs(names.each_ref().map(|name| (name, "127.0.0.1:5")));
+        for printed in [stdout_of(&mut run(&[])), stdout_of(shell.env("SVMIO_OTHER", "5"))] {
+            assert_eq!(printed.lines().count(), 2, "{printed}");
+            for line in printed.lines() {
+                assert_eq!(field(line, "SVMIO_OTHER"), "5");
+                for name in &names {
+                    assert_eq!(field(line, name), "(unset)", "{family:?}: {line}");
+                }
+            }
+        }
+    }
+    // Whoever wants it so exports it.
+    let program = Family::OpenMpi.compile("show_rank", directory.path());
+    let mut command = svmio_run();
+    command
+        .args(["-n", "1", "-x", "SVMIO_JOB_RANK"])
+        .arg(&program)
+        .args(["SVMIO_JOB_RANK", "SVMIO_JOB_SIZE"]);
+    let printed = stdout_of(command.env("SVMIO_JOB_RANK", "7").env("SVMIO_JOB_SIZE", "9"));
+    assert_eq!(
+        (field(&printed, "SVMIO_JOB_RANK"), field(&printed, "SVMIO_JOB_SIZE").trim()),
+        ("7", "(unset)")
+    );
+}
+
+#[test]
 fn works_from_anywhere_and_through_a_symbolic_link() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("svmio");

@@ -35,7 +35,8 @@ const LONG_ABOUT: &str = "\
 Copy a file into the store, out of it, or within it. A name that begins with svm: is in the store, any \
 other is in the machine's file system, and - is standard input or output.
 
-Holes stay holes. The copy gets its name when it is whole and on the storage device: a copy that fails or \
+Holes stay holes. What others append to SRC meanwhile is no part of the copy; if SRC becomes shorter, the \
+copy fails. The copy gets its name when it is whole and on the storage device: a copy that fails or \
 is interrupted leaves nothing, and leaves alone what it was to overwrite.";
 
 const EXAMPLES: &str = after_help!(
@@ -120,26 +121,56 @@ fn consequence(error: &CommandError) -> &'static str {
             " (the other stores keep nothing of the copy, and an older file as it was; that host's svmio undoes what it \
              did when it notices, and after a crash svmio verify with the stores of all does)"
         }
+        CommandError::InterruptedAmid { source, .. } => consequence(source),
         // Also what was there before is as it was.
         _ => " (nothing of the copy was left there)",
     }
 }
 
 /// Copies all of `source`; `sink` is durable under its name on return.
-fn copy(source: &mut Source, sink: Sink) -> Result<(), CommandError> {
+fn copy(source: &mut Source, mut sink: Sink) -> Result<(), CommandError> {
     // A stream has nothing to be cleaned up: there a signal may do what it does.
     let interruption = if sink.is_stream() { None } else { Some(Interruption::watch()?) };
     let check = || interruption.as_ref().map_or(Ok(()), Interruption::check);
+    let progress = progress(source.size(), &sink);
     // A terminal's signal ends remote shells, too: what that leads to is not why the copy ended.
-    copy_all(source, sink, interruption.as_ref()).or_else(|error| check().and(Err(error)))
+    let copied = copy_bytes(source, &mut sink, interruption.as_ref(), &progress);
+    let end = match copied.and_then(|end| check().map(|()| end)) {
+        Ok(end) => end,
+        Err(error) => {
+            // The signal may come a moment later than what it leads to.
+            drop(sink);
+            return check().and(Err(error));
+        }
+    };
+    sink.finish(end).map_err(|error| match check() {
+        Ok(()) => error,
+        Err(cause) => amid(cause, error),
+    })?;
+    progress.finish_and_clear();
+    Ok(())
 }
 
-fn copy_all(
+/// Why a copy ended that was interrupted by `cause` when it was about to get its name, and failed with `error`.
+fn amid(cause: CommandError, error: CommandError) -> CommandError {
+    match (cause, error) {
+        // However it came to that: something is left, or may be.
+        (
+            CommandError::Interrupted { signal },
+            error @ (CommandError::Svm(Error::LeftBehind { .. } | Error::HostLost { .. })
+            | CommandError::NameUnsynced { .. }),
+        ) => CommandError::InterruptedAmid { signal, source: Box::new(error) },
+        (cause, _) => cause,
+    }
+}
+
+/// Copies the bytes, and says how long the copy is to be.
+fn copy_bytes(
     source: &mut Source,
-    mut sink: Sink,
+    sink: &mut Sink,
     interruption: Option<&Interruption>,
-) -> Result<(), CommandError> {
-    let progress = progress(source.size(), &sink);
+    progress: &ProgressBar,
+) -> Result<u64, CommandError> {
     let mut buffer = vec![0; BUFFER_BYTES as usize];
     let (mut at, mut ended) = (0, false);
     while let Some(data) = source.next_data(at)? {
@@ -162,13 +193,7 @@ fn copy_all(
             break;
         }
     }
-    let end = source.end(at, ended)?;
-    if let Some(interruption) = interruption {
-        interruption.check()?;
-    }
-    sink.finish(end)?;
-    progress.finish_and_clear();
-    Ok(())
+    source.end(at, ended)
 }
 
 /// A bar on standard error, where that is a terminal and does not show the bytes themselves.
@@ -182,4 +207,48 @@ fn progress(size: Option<u64>, sink: &Sink) -> ProgressBar {
     };
     let style = ProgressStyle::with_template(template).expect("the templates above are well-formed");
     ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr()).with_style(style.progress_chars("=> "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_left_is_told_also_where_a_signal_came() {
+        let lost = || Error::HostLost { host: "b".to_owned(), reason: "the connection ended".to_owned() };
+        let left = Error::LeftBehind {
+            name: "/f".to_owned(),
+            places: "b:/store".to_owned(),
+            replacing: true,
+            source: Box::new(lost()),
+        };
+        let unsynced = CommandError::NameUnsynced {
+            path: "out".into(),
+            source: std::io::Error::from(std::io::ErrorKind::StorageFull),
+        };
+        let told = |error| {
+            let error = amid(CommandError::Interrupted { signal: 2 }, error);
+            let consequence = consequence(&error);
+            assert!(
+                matches!(
+                    error,
+                    CommandError::Interrupted { signal: 2 } | CommandError::InterruptedAmid { signal: 2, .. }
+                ),
+                "{error:?}"
+            );
+            format!("{error}{consequence}")
+        };
+        let words = told(CommandError::Svm(left));
+        assert!(
+            words.starts_with("interrupted; ") && words.contains("may have kept it in b:/store"),
+            "{words}"
+        );
+        assert!(words.ends_with("brings the older file back"), "{words}");
+        let words = told(CommandError::Svm(lost()));
+        assert!(words.ends_with("svmio verify with the stores of all does)"), "{words}");
+        let words = told(unsynced);
+        assert!(words.contains("the copy is there") && !words.contains("nothing"), "{words}");
+        let words = told(CommandError::OutsideExists { path: "out".into() });
+        assert_eq!(words, "interrupted (nothing of the copy was left there)");
+    }
 }

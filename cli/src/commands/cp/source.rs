@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use svmio_svm::{FileOffset, SegmentSize, StoreSet, StoredFile};
+use svmio_svm::{FileName, FileOffset, SegmentSize, StoreSet, StoredFile};
 
 use super::super::error::CommandError;
 use super::super::interruption::Interruption;
@@ -18,7 +18,13 @@ use super::place::Place;
 
 /// An open source.
 pub(super) enum Source {
-    InStore(Box<StoredFile>),
+    InStore {
+        file: Box<StoredFile>,
+        /// With `svm:`.
+        name: String,
+        /// When it was opened: others may write to it.
+        size: u64,
+    },
     Outside {
         file: File,
         path: PathBuf,
@@ -40,7 +46,7 @@ impl Source {
                 Found::File(name) => {
                     let file = stores.open(&name)?;
                     file.check_whole()?;
-                    Ok(Source::InStore(Box::new(file)))
+                    Ok(Source::in_store(file, &name))
                 }
                 Found::Directory(name) => Err(is_directory(format!("svm:{name}"))),
             },
@@ -51,6 +57,11 @@ impl Source {
                 Ok(Source::Stream { file: File::from(input), path })
             }
         }
+    }
+
+    fn in_store(file: StoredFile, name: &FileName) -> Source {
+        let size = file.size();
+        Source::InStore { file: Box::new(file), name: format!("svm:{name}"), size }
     }
 
     fn open_outside(path: &Path) -> Result<Source, CommandError> {
@@ -71,8 +82,7 @@ impl Source {
     /// The size, bytes; `None` where only its end tells.
     pub(super) fn size(&self) -> Option<u64> {
         match self {
-            Source::InStore(file) => Some(file.size()),
-            Source::Outside { size, .. } => Some(*size),
+            Source::InStore { size, .. } | Source::Outside { size, .. } => Some(*size),
             Source::Stream { .. } => None,
         }
     }
@@ -82,14 +92,14 @@ impl Source {
         match self {
             // Empty, or one of the kernel's own files.
             Source::Stream { file, .. } => !file.metadata().is_ok_and(|it| it.is_file() && it.len() == 0),
-            Source::InStore(_) | Source::Outside { .. } => false,
+            Source::InStore { .. } | Source::Outside { .. } => false,
         }
     }
 
     /// The size of the segments, where it has any.
     pub(super) fn segment_size(&self) -> Option<SegmentSize> {
         match self {
-            Source::InStore(file) => Some(file.segment_size()),
+            Source::InStore { file, .. } => Some(file.segment_size()),
             _ => None,
         }
     }
@@ -100,8 +110,9 @@ impl Source {
     /// What keeps it from being read.
     pub(super) fn next_data(&self, from: u64) -> Result<Option<Range<u64>>, CommandError> {
         match self {
-            Source::InStore(file) => {
-                Ok(file.next_data(FileOffset(from))?.map(|data| data.start.0..data.end.0))
+            Source::InStore { file, size, .. } => {
+                let data = file.next_data(FileOffset(from))?;
+                Ok(data.and_then(|data| within(data.start.0..data.end.0, *size)))
             }
             Source::Outside { file, path, size } if from < *size => {
                 next_data(file, from, *size).map_err(|e| reading(path, e))
@@ -118,7 +129,7 @@ impl Source {
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, CommandError> {
         loop {
             let (read, path) = match self {
-                Source::InStore(file) => return Ok(file.read_at(FileOffset(offset), buffer)?),
+                Source::InStore { file, .. } => return Ok(file.read_at(FileOffset(offset), buffer)?),
                 Source::Outside { file, path, .. } => (file.read_at(buffer, offset), path),
                 Source::Stream { file, path } => (file.read(buffer), path),
             };
@@ -137,12 +148,16 @@ impl Source {
     /// [`CommandError::BecameShorter`]; what keeps its size from being known.
     pub(super) fn end(&self, read: u64, ended: bool) -> Result<u64, CommandError> {
         match self {
-            Source::InStore(file) => Ok(file.size()),
+            Source::InStore { file, name, size } => {
+                // Unlike the kernel's own files, it never tells of more than there is: it was shorter, if only for a while.
+                let end = if ended { None } else { end(*size, file.size(), None) };
+                end.ok_or_else(|| CommandError::BecameShorter { name: name.clone() })
+            }
             Source::Stream { .. } => Ok(read),
             Source::Outside { file, path, size } => {
                 let now = file.metadata().map_err(|e| reading(path, e))?.len();
                 end(*size, now, ended.then_some(read))
-                    .ok_or_else(|| CommandError::BecameShorter { path: path.clone() })
+                    .ok_or_else(|| CommandError::BecameShorter { name: path.display().to_string() })
             }
         }
     }
@@ -156,7 +171,7 @@ impl Source {
             Source::Stream { file, path } => {
                 interruption.wait_readable(file.as_fd()).map_err(|e| reading(path, e))?;
             }
-            Source::InStore(_) | Source::Outside { .. } => {}
+            Source::InStore { .. } | Source::Outside { .. } => {}
         }
         interruption.check()
     }
@@ -183,7 +198,12 @@ fn next_data(file: &File, from: u64, size: u64) -> io::Result<Option<Range<u64>>
         Err(Errno::NXIO) => return Ok(None),
         Err(e) => return Err(e.into()),
     };
-    Ok((start < size).then(|| start..end.min(size)))
+    Ok(within(start..end, size))
+}
+
+/// As much of `data` as lies before `size`, if any does.
+fn within(data: Range<u64>, size: u64) -> Option<Range<u64>> {
+    (data.start < size).then(|| data.start..data.end.min(size))
 }
 
 fn reading(path: &Path, source: io::Error) -> CommandError {
@@ -196,6 +216,8 @@ fn is_directory(name: String) -> CommandError {
 
 #[cfg(test)]
 mod tests {
+    use svmio_svm::{OpenOptions, Store};
+
     use super::*;
 
     #[test]
@@ -222,5 +244,34 @@ mod tests {
             assert_eq!(source.read_at(1 << 19, &mut [0; 4]).unwrap(), 0);
             assert!(matches!(source.end(0, false), Err(CommandError::BecameShorter { .. })));
         }
+    }
+
+    #[test]
+    fn what_others_append_to_a_file_in_the_store_is_no_part_of_the_copy_and_what_they_cut_off_is_missed() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("/f").unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
+        let file = store.open_file(&name, &options).unwrap();
+        let segment = SegmentSize::MIN.bytes();
+        file.write_at(FileOffset(0), &vec![1; segment as usize + 10]).unwrap();
+        let stores = StoreSet::from(store);
+        let mut source = Source::open(&Place::new("svm:/f".as_ref()).unwrap(), &stores).unwrap();
+        let size = segment + 10;
+        file.write_at(FileOffset(size), &vec![2; segment as usize]).unwrap();
+        assert_eq!((source.size(), source.end(size, false).unwrap()), (Some(size), size));
+        let mut at = 0;
+        while let Some(data) = source.next_data(at).unwrap() {
+            assert!(data.start == at && data.end <= size, "{data:?}");
+            at = data.end;
+        }
+        assert_eq!((at, source.next_data(size + 1).unwrap()), (size, None));
+
+        file.set_size(size - 1).unwrap();
+        assert_eq!(source.read_at(size - 1, &mut [0]).unwrap(), 0);
+        assert!(matches!(source.end(size, false), Err(CommandError::BecameShorter { .. })));
+        // It was shorter while it was read, if not any more.
+        file.set_size(size).unwrap();
+        assert!(matches!(source.end(size - 1, true), Err(CommandError::BecameShorter { .. })));
     }
 }

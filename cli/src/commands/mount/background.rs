@@ -46,8 +46,8 @@ pub(super) fn start(directory: &Path) -> Result<Outcome, CommandError> {
         return Ok(Outcome::Fine);
     }
     let status = child.wait().map_err(failed)?;
-    match status.code() {
-        Some(code) if code != 0 => Ok(Outcome::Troubled),
+    match status.code().map(u8::try_from) {
+        Some(Ok(code)) if code != 0 => Ok(Outcome::EndedWith(code)),
         _ => Err(MountError::Ended { point: directory.to_path_buf(), status }.into()),
     }
 }

@@ -63,7 +63,8 @@ pub(super) struct Facts {
 /// Tells what the store lies on.
 pub(super) fn info(arguments: &InfoArguments) -> Result<Outcome, CommandError> {
     let path = arguments.place.path(rustix::process::geteuid().as_raw());
-    if !path.join("store.json").exists() {
+    // Where one may not look, opening it tells why.
+    if matches!(path.join("store.json").try_exists(), Ok(false)) {
         return Err(CommandError::NoStore { path });
     }
     let facts = Facts::of(&Store::open(&path)?)?;

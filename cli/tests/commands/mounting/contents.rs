@@ -10,7 +10,7 @@ use rustix::fs::SeekFrom as Place;
 use rustix::io::Errno;
 use svmio_svm::{FileName, SegmentSize};
 
-use super::{Mounted, number, run};
+use super::{Mounted, alone, number, run};
 use crate::setting::{Setting, noise, text, write_sparse};
 
 #[test]
@@ -98,24 +98,26 @@ with open(sys.argv[1], 'rb') as file:
 
 #[test]
 fn a_removed_file_stays_for_those_who_have_it_open() {
-    let setting = Setting::new();
-    let mounted = Mounted::of(&setting);
-    let mut file =
-        File::options().read(true).write(true).create_new(true).open(mounted.path("file")).unwrap();
-    file.write_all(b"still here").unwrap();
-    fs::remove_file(mounted.path("file")).unwrap();
-    file.write_all(b", and longer").unwrap();
-    let metadata = file.metadata().unwrap();
-    assert_eq!((metadata.nlink(), metadata.len()), (0, 22));
-    file.seek(SeekFrom::Start(0)).unwrap();
-    let mut content = String::new();
-    file.read_to_string(&mut content).unwrap();
-    assert_eq!(content, "still here, and longer");
-    let again = File::create_new(mounted.path("file")).unwrap();
-    assert_ne!(again.metadata().unwrap().ino(), metadata.ino());
-    drop((file, again));
-    mounted.unmount();
-    assert_eq!(setting.object_count(), 1);
+    alone(|| {
+        let setting = Setting::new();
+        let mounted = Mounted::of(&setting);
+        let mut file =
+            File::options().read(true).write(true).create_new(true).open(mounted.path("file")).unwrap();
+        file.write_all(b"still here").unwrap();
+        fs::remove_file(mounted.path("file")).unwrap();
+        file.write_all(b", and longer").unwrap();
+        let metadata = file.metadata().unwrap();
+        assert_eq!((metadata.nlink(), metadata.len()), (0, 22));
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut content = String::new();
+        file.read_to_string(&mut content).unwrap();
+        assert_eq!(content, "still here, and longer");
+        let again = File::create_new(mounted.path("file")).unwrap();
+        assert_ne!(again.metadata().unwrap().ino(), metadata.ino());
+        drop((file, again));
+        mounted.end();
+        assert_eq!(setting.object_count(), 1);
+    });
 }
 
 #[test]

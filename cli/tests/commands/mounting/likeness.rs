@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use svmio_svm::SegmentSize;
 
-use super::Mounted;
+use super::{Mounted, alone};
 use crate::setting::{Setting, noise};
 
 const SPAN: u64 = 300_000;
@@ -109,25 +109,33 @@ fn all_below(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     all
 }
 
+/// Does all `steps` at a mounted directory and at a plain one, and looks at both after each.
+fn both_are_alike_after(steps: &[Step]) -> Result<(), TestCaseError> {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let plain = setting.outside("plain");
+    fs::create_dir(&plain).unwrap();
+    // Its segments are small: most writes touch several.
+    setting.put_segmented(&mounted.name("a"), b"begun", SegmentSize::MIN);
+    fs::write(plain.join("a"), b"begun").unwrap();
+    for step in steps {
+        let (here, there) = (act(step, &mounted.point), act(step, &plain));
+        prop_assert!(here == there, "{step:?}: {:?} {:?}", here.err(), there.err());
+        prop_assert!(all_below(&mounted.point) == all_below(&plain), "{step:?}");
+    }
+    let files = all_below(&plain).into_values().flatten().count();
+    mounted.end();
+    setting.printed(&["verify"]);
+    prop_assert_eq!(setting.object_count(), files);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn it_is_like_any_directory(steps in steps()) {
-        let setting = Setting::new();
-        let mounted = Mounted::of(&setting);
-        let plain = setting.outside("plain");
-        fs::create_dir(&plain).unwrap();
-        // Its segments are small: most writes touch several.
-        setting.put_segmented(&mounted.name("a"), b"begun", SegmentSize::MIN);
-        fs::write(plain.join("a"), b"begun").unwrap();
-        for step in steps {
-            let (here, there) = (act(&step, &mounted.point), act(&step, &plain));
-            prop_assert!(here == there, "{step:?}: {:?} {:?}", here.err(), there.err());
-            prop_assert!(all_below(&mounted.point) == all_below(&plain), "{step:?}");
-        }
-        let files = all_below(&plain).into_values().flatten().count();
-        mounted.unmount();
-        setting.printed(&["verify"]);
-        prop_assert_eq!(setting.object_count(), files);
+        let mut outcome = Ok(());
+        alone(|| outcome = both_are_alike_after(&steps));
+        outcome?;
     }
 }

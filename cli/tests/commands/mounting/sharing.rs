@@ -17,7 +17,7 @@ use svmio_svm::{Error, FileName, FileOffset, OpenOptions};
 use svmio_transport::Rank;
 use svmio_transport::job::{Launcher, Streams};
 
-use super::{LIMIT, Mounted, number, run};
+use super::{LIMIT, Mounted, alone, number, run};
 use crate::access::run_as_nobody_by;
 use crate::hosts::Hosts;
 use crate::setting::{Setting, need_root, noise, text};
@@ -55,37 +55,39 @@ fn a_program_of_svmio_and_any_other_see_each_others_writes_at_once() {
 
 #[test]
 fn who_has_a_copy_of_a_closed_descriptor_goes_on() {
-    let setting = Setting::new();
-    let mounted = Mounted::of(&setting);
-    let mut file =
-        File::options().read(true).write(true).create_new(true).open(mounted.path("file")).unwrap();
-    for turn in 0..10 {
-        drop(file.try_clone().unwrap());
-        writeln!(file, "{turn}").unwrap();
-        drop(file.try_clone().unwrap());
-        assert_eq!(file.metadata().unwrap().len(), 2 * (turn + 1));
-    }
-    assert_eq!(setting.printed(&["cat", &mounted.name("file")]).lines().count(), 10);
-    drop(file);
-    // Also if it loses its name meanwhile.
-    for lose in [&|| fs::remove_file(mounted.path("file")).unwrap(), &|| {
-        fs::rename(mounted.path("other"), mounted.path("file")).unwrap()
-    }] as [&dyn Fn(); 2]
-    {
-        fs::write(mounted.path("other"), b"other").unwrap();
-        fs::write(mounted.path("file"), b"begun").unwrap();
-        let file = File::options().read(true).write(true).open(mounted.path("file")).unwrap();
-        drop(file.try_clone().unwrap());
-        lose();
-        drop(file.try_clone().unwrap());
-        file.write_all_at(b"ended", 5).unwrap();
-        let mut bytes = [0; 10];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        assert_eq!((&bytes, file.metadata().unwrap().nlink()), (b"begunended", 0));
-    }
-    fs::remove_file(mounted.path("file")).unwrap();
-    mounted.unmount();
-    assert_eq!(setting.object_count(), 0);
+    alone(|| {
+        let setting = Setting::new();
+        let mounted = Mounted::of(&setting);
+        let mut file =
+            File::options().read(true).write(true).create_new(true).open(mounted.path("file")).unwrap();
+        for turn in 0..10 {
+            drop(file.try_clone().unwrap());
+            writeln!(file, "{turn}").unwrap();
+            drop(file.try_clone().unwrap());
+            assert_eq!(file.metadata().unwrap().len(), 2 * (turn + 1));
+        }
+        assert_eq!(setting.printed(&["cat", &mounted.name("file")]).lines().count(), 10);
+        drop(file);
+        // Also if it loses its name meanwhile.
+        for lose in [&|| fs::remove_file(mounted.path("file")).unwrap(), &|| {
+            fs::rename(mounted.path("other"), mounted.path("file")).unwrap()
+        }] as [&dyn Fn(); 2]
+        {
+            fs::write(mounted.path("other"), b"other").unwrap();
+            fs::write(mounted.path("file"), b"begun").unwrap();
+            let file = File::options().read(true).write(true).open(mounted.path("file")).unwrap();
+            drop(file.try_clone().unwrap());
+            lose();
+            drop(file.try_clone().unwrap());
+            file.write_all_at(b"ended", 5).unwrap();
+            let mut bytes = [0; 10];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            assert_eq!((&bytes, file.metadata().unwrap().nlink()), (b"begunended", 0));
+        }
+        fs::remove_file(mounted.path("file")).unwrap();
+        mounted.end();
+        assert_eq!(setting.object_count(), 0);
+    });
 }
 
 #[test]
@@ -231,28 +233,31 @@ for first in 0, 4096:
 
 #[test]
 fn programs_that_carry_whole_trees_find_what_they_expect() {
-    let setting = Setting::new();
-    let mounted = Mounted::of(&setting);
-    let tree = setting.outside("tree");
-    fs::create_dir_all(tree.join("a/b/empty")).unwrap();
-    fs::write(tree.join("a/one"), noise(100_000, 6)).unwrap();
-    fs::write(tree.join("a/b/two"), b"a needle in it\n").unwrap();
-    let shell = |script: &str| {
-        let output =
-            Command::new("sh").args(["-ec", script]).current_dir(setting.outside("")).output().unwrap();
-        assert!(output.status.success(), "{script}: {}", text(&output.stderr));
-        text(&output.stdout)
-    };
-    shell("cp -rp tree mounted/copied && diff -r tree mounted/copied");
-    shell(
-        "mkdir mounted/unpacked && tar c tree | tar x -C mounted/unpacked && diff -r tree mounted/unpacked/tree",
-    );
-    assert_eq!(shell("grep -rl needle mounted/copied"), "mounted/copied/a/b/two\n");
-    shell("mv mounted/copied/a mounted/moved && diff -r tree/a mounted/moved");
-    assert_eq!(setting.printed(&["ls", "-R", &mounted.name("moved")]).lines().count(), 2);
-    shell("rm -r mounted/moved mounted/copied mounted/unpacked");
-    assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
-    assert_eq!(setting.object_count(), 0);
+    alone(|| {
+        let setting = Setting::new();
+        let mounted = Mounted::of(&setting);
+        let tree = setting.outside("tree");
+        fs::create_dir_all(tree.join("a/b/empty")).unwrap();
+        fs::write(tree.join("a/one"), noise(100_000, 6)).unwrap();
+        fs::write(tree.join("a/b/two"), b"a needle in it\n").unwrap();
+        let shell = |script: &str| {
+            let output =
+                Command::new("sh").args(["-ec", script]).current_dir(setting.outside("")).output().unwrap();
+            assert!(output.status.success(), "{script}: {}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        shell("cp -rp tree mounted/copied && diff -r tree mounted/copied");
+        shell(
+            "mkdir mounted/unpacked && tar c tree | tar x -C mounted/unpacked && diff -r tree mounted/unpacked/tree",
+        );
+        assert_eq!(shell("grep -rl needle mounted/copied"), "mounted/copied/a/b/two\n");
+        shell("mv mounted/copied/a mounted/moved && diff -r tree/a mounted/moved");
+        assert_eq!(setting.printed(&["ls", "-R", &mounted.name("moved")]).lines().count(), 2);
+        shell("rm -r mounted/moved mounted/copied mounted/unpacked");
+        assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
+        mounted.end();
+        assert_eq!(setting.object_count(), 0);
+    });
 }
 
 #[test]
