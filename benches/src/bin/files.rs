@@ -13,7 +13,7 @@ use svmio_benches::files::earlier::{self, Earlier};
 use svmio_benches::files::measuring::{self, Measuring};
 use svmio_benches::files::outcome::{Counting, Outcome};
 use svmio_benches::files::place::{Kind, Place};
-use svmio_benches::files::{Amount, BtClass, NAMES, Wanted, curves, report, workloads};
+use svmio_benches::files::{Amount, BtClass, NAMES, Wanted, curves, lacking, report, workloads};
 use svmio_benches::interleaved::at_least_one;
 use svmio_benches::left_out::LeftOut;
 use svmio_benches::phase::{self, Phase};
@@ -149,6 +149,13 @@ fn main() -> ExitCode {
     figures::keep(&name, &told, &report::json(&outcomes, &build, earlier.without(&outcomes)));
     let mut left_out = LeftOut::default();
     for &kind in &line.on {
+        for lacking in lacking(&wanted, kind) {
+            if lacking.is_all {
+                left_out.add(&lacking.what, "nothing of it is measured that way");
+            } else {
+                tell(&mut told, &format!("\nNothing is measured of {}.", lacking.what));
+            }
+        }
         let done = Place::with(kind, &line.disk, |place| {
             tell(&mut told, &format!("\n{}: {}.\n\n{}", kind.name(), place.file_system(), report::head()));
             if warms_memory {
