@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   workload      what is run, of programs/files, what it tells, and what is aimed at
-//!     catalogue   all that there is; and its few rows for a short look
+//!     catalogue   all that there is; its few rows for a short look; and what is asked for and not there
 //!     bt_class    the sizes of one of them
 //!
 //!   place         where the files of both sides lie: /dev/shm, a tmpfs of huge pages, a disk
@@ -28,4 +28,4 @@ pub mod report;
 pub mod workload;
 
 pub use bt_class::BtClass;
-pub use catalogue::{Amount, NAMES, Wanted, workloads};
+pub use catalogue::{Amount, Lacking, NAMES, Wanted, lacking, workloads};

@@ -23,6 +23,7 @@
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
 //!   wire             the same over a network of a given rate
 //!   figures          the files that are left of it all, and their names
+//!   settings         what users have set for svmio, which is measured so
 //!   aims             what is to be shown, and when it is missed by far
 //!   left_out         what cannot be measured here
 //!   phase            how fast the cores copy, and reach each other, while it is measured
@@ -43,5 +44,6 @@ pub mod memory;
 pub mod messages;
 pub mod nodes;
 pub mod phase;
+pub mod settings;
 pub mod told;
 pub mod wire;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::installation::Installation;
+use crate::job::PATIENCE;
 use crate::processes;
 use crate::scratch::Scratch;
 
@@ -114,6 +115,7 @@ impl MemoryProgram {
         arguments: &[&str],
     ) -> Output {
         let mut command = Command::new("timeout");
+        command.env(PATIENCE.0, PATIENCE.1);
         command.args(["--kill-after=5", "60"]).arg(Installation::get().tool()).arg("start").args(options);
         command.arg("-n").arg(processes.to_string()).arg("--store").arg(scratch.store());
         command.args(nodes.map(|nodes| format!("--nodes={nodes}"))).arg("--").arg(&self.0).args(arguments);

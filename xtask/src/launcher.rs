@@ -27,6 +27,10 @@ pub(crate) enum Launcher {
 /// How many nodes the machine passes for.
 const NODES: u32 = 4;
 
+/// After how long without a sign of life a process on another node is lost: a busy machine keeps one waiting for longer
+/// than by default, and then that is right, and no defect.
+const PATIENCE: (&str, &str) = ("SVMIO_WATCHDOG_TIMEOUT", "60s");
+
 impl Launcher {
     pub(crate) const BOTH: [Self; 2] = [Self::Stock, Self::Svm];
     pub(crate) const ALL: [Self; 4] = [Self::Stock, Self::Svm, Self::SvmOverNodes, Self::SvmOverHosts];
@@ -43,6 +47,11 @@ impl Launcher {
     /// Whether svmio keeps the files.
     pub(crate) fn is_svmio(self) -> bool {
         self != Self::Stock
+    }
+
+    /// Whether there are several nodes.
+    fn is_over_several(self) -> bool {
+        matches!(self, Self::SvmOverNodes | Self::SvmOverHosts)
     }
 
     /// The numbers of ranks to run with, of those that a program accepts: over several nodes 1 and 2 on each, or
@@ -182,6 +191,9 @@ impl Job<'_> {
         }
         command.arg(self.program).args(&self.arguments);
         command.envs(self.mpi.environment().iter().copied());
+        if self.launcher.is_over_several() {
+            command.env(PATIENCE.0, PATIENCE.1);
+        }
         command.env("TMPDIR", self.folder).current_dir(self.folder);
         Ok(command)
     }
@@ -205,4 +217,29 @@ fn store_of_hosts(folder: &Path) -> PathBuf {
 /// The cores that jobs may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_lost_soon_where_there_are_several_nodes() {
+        let patience = |launcher| {
+            let job = Job {
+                mpi: Mpi::DEBIAN[0],
+                launcher,
+                ranks: 2,
+                program: Path::new("program"),
+                arguments: Vec::new(),
+                folder: Path::new("folder"),
+            };
+            let command = job.command(&Paths::of_workspace()).unwrap();
+            let value = command.get_envs().find(|(name, _)| *name == PATIENCE.0).and_then(|(_, value)| value);
+            value.map(OsString::from)
+        };
+        assert_eq!(patience(Launcher::SvmOverNodes), Some(PATIENCE.1.into()));
+        // As users have it: within a node a timeout has collectives fail that would wait else.
+        assert_eq!(Launcher::BOTH.map(patience), [None, None]);
+    }
 }

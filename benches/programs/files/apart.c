@@ -31,11 +31,18 @@ static void write_blocks(const struct kind *kind, int64_t *buffer, int64_t block
     }
 }
 
-/* How many words of the first block are not what this kind of calls has written last. */
-static long wrong_of(const struct kind *kind, int64_t *buffer, int64_t block) {
-    MPI_Offset at = rank * (MPI_Offset)REGION;
-    MPI_OK(MPI_File_read_at(kind->handle, at, buffer, (int)block, MPI_BYTE, MPI_STATUS_IGNORE));
-    return (buffer[0] != word(kind - kinds, rank)) + differing(buffer + 1, 1, block / 8 - 1, rank);
+/* How many words are not what so many of this kind's calls have written last. */
+static long wrong_of(const struct kind *kind, int64_t *buffer, int64_t block, int64_t calls) {
+    int64_t blocks = REGION / block;
+    long wrong = 0;
+    for (int64_t i = 0; i < (calls < blocks ? calls : blocks); i++) {
+        /* The block before it is nearly the same. */
+        memset(buffer, 0xa5, (size_t)block);
+        MPI_Offset at = rank * (MPI_Offset)REGION + i * block;
+        MPI_OK(MPI_File_read_at(kind->handle, at, buffer, (int)block, MPI_BYTE, MPI_STATUS_IGNORE));
+        wrong += (buffer[0] != word(kind - kinds, rank)) + differing(buffer + 1, 1, block / 8 - 1, rank);
+    }
+    return wrong;
 }
 
 void apart(const char *file, char **arguments) {
@@ -60,7 +67,7 @@ void apart(const char *file, char **arguments) {
             begin_pass(&kinds[i].passes);
             write_blocks(&kinds[i], buffer, block, calls);
             end_pass(&kinds[i].passes);
-            wrong += wrong_of(&kinds[i], buffer + REGION / 8, block);
+            wrong += wrong_of(&kinds[i], buffer + REGION / 8, block, calls);
         }
     }
     for (int i = 0; i < KINDS; i++) {

@@ -13,10 +13,11 @@ use svmio_benches::files::earlier::{self, Earlier};
 use svmio_benches::files::measuring::{self, Measuring};
 use svmio_benches::files::outcome::{Counting, Outcome};
 use svmio_benches::files::place::{Kind, Place};
-use svmio_benches::files::{Amount, BtClass, NAMES, Wanted, curves, report, workloads};
+use svmio_benches::files::{Amount, BtClass, NAMES, Wanted, curves, lacking, report, workloads};
 use svmio_benches::interleaved::at_least_one;
 use svmio_benches::left_out::LeftOut;
 use svmio_benches::phase::{self, Phase};
+use svmio_benches::settings::Settings;
 use svmio_benches::{interleaved, told};
 use svmio_tests::{Installation, Mpi};
 
@@ -62,7 +63,7 @@ struct CommandLine {
 
 impl CommandLine {
     /// The name of the table's files, by what is not as it is without options: a part does not overwrite the whole.
-    fn table(&self) -> String {
+    fn table(&self, settings: &Settings) -> String {
         let ranks = joined(&self.ranks);
         let places = joined(&self.on.iter().map(|kind| kind.name()).collect::<Vec<_>>());
         let classes = joined(&self.classes.iter().map(|class| class.name()).collect::<Vec<_>>());
@@ -78,6 +79,7 @@ impl CommandLine {
             (self.aims, "aims".to_owned()),
             (self.check, "check".to_owned()),
             (self.short, "short".to_owned()),
+            (!settings.is_empty(), settings.words()),
         ];
         figures::name("files", &options)
     }
@@ -114,11 +116,12 @@ fn main() -> ExitCode {
         Amount::Check => (line.runs, line.ranks) = (1, vec![4]),
     }
     let was_calm = phase::is_calm();
-    let name = line.table();
+    let settings = Settings::of_environment();
+    let name = line.table(&settings);
     // Rather now than after minutes.
     Installation::get();
     let programs = Mpi::DEBIAN.map(told::program);
-    let build = earlier::build(&programs);
+    let build = earlier::build(&programs, &settings);
     let earlier = if line.resume { earlier(&name, &build) } else { Ok(Earlier::default()) };
     let earlier = match earlier {
         Ok(earlier) => earlier,
@@ -140,6 +143,9 @@ fn main() -> ExitCode {
         line.runs,
         Phase::now()
     );
+    if !settings.is_empty() {
+        told = format!("With {settings}.\n\n{told}");
+    }
     println!("cargo run --release -p svmio-benches --bin files{}\n\n{told}", amount.option());
     // What a short look judges is written again, and read.
     let warms_memory = matches!(amount, Amount::All | Amount::Aims);
@@ -149,6 +155,13 @@ fn main() -> ExitCode {
     figures::keep(&name, &told, &report::json(&outcomes, &build, earlier.without(&outcomes)));
     let mut left_out = LeftOut::default();
     for &kind in &line.on {
+        for lacking in lacking(&wanted, kind) {
+            if lacking.is_all {
+                left_out.add(&lacking.what, "nothing of it is measured that way");
+            } else {
+                tell(&mut told, &format!("\nNothing is measured of {}.", lacking.what));
+            }
+        }
         let done = Place::with(kind, &line.disk, |place| {
             tell(&mut told, &format!("\n{}: {}.\n\n{}", kind.name(), place.file_system(), report::head()));
             if warms_memory {
@@ -204,4 +217,17 @@ fn tell(told: &mut String, text: &str) {
     println!("{text}");
     told.push_str(text);
     told.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_with_other_settings_does_not_take_the_place_of_anything() {
+        let line = CommandLine::parse_from(["files", "--only", "btio", "--aims"]);
+        let shared = [("SVMIO_OUTCOME".to_owned(), "shared".to_owned())];
+        assert_eq!(line.table(&Settings::default()), "files-btio-aims");
+        assert_eq!(line.table(&Settings::among(shared.into_iter())), "files-btio-aims-outcome=shared");
+    }
 }

@@ -1,6 +1,9 @@
 //! All that is measured, with what is aimed at.
 
+mod lacking;
 mod short;
+
+pub use lacking::{Lacking, lacking};
 
 use super::bt_class::BtClass;
 use super::place::Kind;

@@ -13,13 +13,15 @@ use super::measuring::Measuring;
 use super::outcome::{Outcome, Run};
 use super::place::Kind;
 use super::workload::{Row, Workload};
+use crate::settings::Settings;
 
-/// Tells builds apart: by what svmio's libraries and the benchmark and its programs are.
+/// Tells builds apart: by what svmio's libraries and the benchmark and its programs are, and how svmio is set.
 ///
 /// # Panics
 /// Where a library or a program cannot be read.
-pub fn build(programs: &[Program]) -> String {
+pub fn build(programs: &[Program], settings: &Settings) -> String {
     let mut hasher = DefaultHasher::new();
+    settings.hash(&mut hasher);
     let installation = Installation::get();
     for program in programs {
         for file in [&installation.library(program.mpi), &program.path] {
@@ -55,7 +57,7 @@ impl Earlier {
         let kept: Value =
             serde_json::from_str(&text).map_err(|error| failed(&format!("is damaged ({error})")))?;
         if kept["build"] != build {
-            return Err(failed("is of another build of svmio"));
+            return Err(failed("is of another build of svmio, or of other settings"));
         }
         Ok(Earlier { measurements: kept["measurements"].as_array().cloned().unwrap_or_default() })
     }

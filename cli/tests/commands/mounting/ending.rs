@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, getsid, kill_process};
 
 use super::{End, LIMIT, Mounted, alone, is_mounted, is_root, kind_at, need_fuse, number};
 use crate::setting::{Setting, noise, text};
@@ -206,12 +206,11 @@ fn what_it_kept_of_removed_files_goes_when_it_is_killed() {
 fn the_process_in_the_background_keeps_no_terminal_and_no_directory() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);
-    let server = mounted.server().as_raw_nonzero();
-    let link = |name: &str| fs::read_link(format!("/proc/{server}/{name}")).unwrap();
+    let server = mounted.server();
+    let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", server.as_raw_nonzero())).unwrap();
     assert_eq!(link("cwd"), std::path::Path::new("/"));
     for stream in 0..3 {
         assert_eq!(link(&format!("fd/{stream}")), std::path::Path::new("/dev/null"));
     }
-    let session = Command::new("ps").args(["-o", "sid=", "-p", &server.to_string()]).output().unwrap();
-    assert_eq!(text(&session.stdout).trim(), server.to_string());
+    assert_eq!(getsid(Some(server)).unwrap(), server);
 }
