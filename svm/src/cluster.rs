@@ -266,7 +266,13 @@ impl Cluster {
         let attachment = attachment.map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, &introduction.0)?;
         *attachment.policies() = manifest.policies();
-        let shared = SharedFile::new(Arc::clone(self), Arc::clone(&attachment));
+        let shared = || SharedFile::new(Arc::clone(self), Arc::clone(&attachment));
+        if context.is_lost(self.own_node()) {
+            // Of what lost processes of this node left in its cache, nobody has brought home what is to come there, or
+            // given up what comes too late.
+            shared().settle_cached();
+        }
+        let shared = shared();
         // The node may have pages from when it had the file open before.
         shared.drop_stale(&(0..u64::MAX))?;
         File::new_shared(attachment, options, shared)

@@ -15,7 +15,7 @@
 //!
 //! What was written under an exclusive lock and does not get home before the lock goes on is given up, with an error:
 //! of the release, or, of a kept lock, of the next flush of each handle of the node. So is what a holder wrote that is
-//! lost, which its node's leader brings home before its lock goes on.
+//! lost, where its node's leader does not bring it home before its lock goes on.
 
 use std::ops::Range;
 use std::sync::Arc;

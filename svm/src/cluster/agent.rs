@@ -204,8 +204,7 @@ impl Agent {
         };
         let is_sent = self.send(from, number, &reply, &out);
         if let (false, Reply::Locked { lock, .. }, Request::Lock { file, .. }) = (is_sent, &reply, request) {
-            // Nobody will give it back.
-            let _ = self.take_back(*file, *lock);
+            self.take_unsaid(from, *file, *lock);
         }
     }
 
@@ -267,7 +266,8 @@ impl Agent {
             Request::Resize { file, size } => self.resize(*file, *size),
             Request::Punch { file, size } => self.punch(*file, *size),
             Request::Read { file, parts } => self.read(*file, parts, out),
-            Request::Write { file, parts } => self.write(from, *file, parts, data),
+            Request::Write { file, parts, cached: false } => self.write(from, *file, parts, data),
+            Request::Write { file, parts, cached: true } => self.write_cached(from, *file, parts, data),
             Request::Merge { file, parts } => self.merge_bytes(from, *file, parts, data),
             Request::Changes { file, segments } => self.changes(*file, segments),
             Request::Fetch { file, pages } => self.fetch(from, *file, pages),
@@ -285,6 +285,11 @@ impl Agent {
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
             Request::BringHome { file, range } => self.bring_home_of_lost(*file, range),
+            Request::Refuse { file, node, range } => Ok(self.refuse_late(*file, *node, range)),
+            Request::Late { file } => Ok(self.late_of(*file, self.context.roster.node_of(from))),
+            Request::GaveUp { file, late } => {
+                Ok(self.forget_late(*file, self.context.roster.node_of(from), late))
+            }
             Request::Note { cost } => self.note(from, *cost),
             // Answered when it is time, and so only by way of messages.
             Request::Acquire { .. }
@@ -339,6 +344,9 @@ fn waits(request: &Request) -> bool {
         | Request::Surrender { .. }
         | Request::Withdraw { .. }
         | Request::Note { .. }
+        | Request::Refuse { .. }
+        | Request::Late { .. }
+        | Request::GaveUp { .. }
         | Request::Unlock { .. } => false,
     }
 }

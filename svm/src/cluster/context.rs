@@ -82,6 +82,15 @@ impl Context {
         })
     }
 
+    /// A home refuses what comes too late.
+    pub(super) fn refused(&self, node: NodeIndex) -> Error {
+        Error::OnNode {
+            node: self.roster.name(node).clone(),
+            kind: ErrorKind::Other,
+            message: "what a lost process of another node wrote under a lock came too late".into(),
+        }
+    }
+
     /// An answer that does not belong to the question.
     pub(super) fn out_of_place(&self, node: NodeIndex) -> Error {
         Error::OnNode {

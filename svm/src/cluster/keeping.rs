@@ -241,7 +241,17 @@ impl<'f> User<'f> {
             place: reserved.as_ref().map(|(place, _)| place.0),
         };
         let granted = match self.shared.cluster().ask(node, &request) {
-            Ok(Reply::Locked { lock, is_kept }) => Ok((lock, is_kept)),
+            Ok(Reply::Locked { lock, is_kept, has_late: false }) => Ok((lock, is_kept)),
+            // Before any of it is looked at.
+            Ok(Reply::Locked { lock, is_kept, has_late: true }) => match self.shared.give_up_late(node) {
+                Ok(()) => Ok((lock, is_kept)),
+                Err(error) => {
+                    if let Err(error) = self.shared.unlock_at(node, lock) {
+                        tracing::debug!("giving back what cannot be used: {error}");
+                    }
+                    Err(error)
+                }
+            },
             Ok(_) => Err(self.shared.cluster().context().out_of_place(node)),
             Err(error) => Err(error),
         };

@@ -107,7 +107,7 @@ impl<'f> Scatter<'f> {
             self.wait_for_one();
         }
         let pages = touched(self.shared, &parts);
-        let request = Request::Write { file: self.shared.file(), parts };
+        let request = Request::Write { file: self.shared.file(), parts, cached: false };
         let flushed = self.shared.flush_cached_among(&pages);
         match flushed.and_then(|()| self.shared.cluster().begin(node, &request, &data)) {
             Ok(asked) => self.under_way.push_back((asked, pages)),

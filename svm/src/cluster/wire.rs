@@ -110,6 +110,14 @@ pub(crate) type FileIdentity = ([u8; 16], u64, u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockNumber(pub(crate) u64);
 
+/// A range of which a home refuses what a node has in its cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LateRange {
+    /// Among all of the file that the home has refused.
+    pub(crate) number: u64,
+    pub(crate) range: std::ops::Range<u64>,
+}
+
 /// What is answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
@@ -154,11 +162,16 @@ pub(crate) enum Reply {
     Shown(Option<Shown>),
     /// Each of the segments, and how often it was changed, this change, which made it one more, included.
     Merged(Vec<(SegmentIndex, u64)>),
-    /// Locked, and whether the asker's node is to keep it.
+    /// Locked, whether the asker's node is to keep it, and whether the home refuses some of what that has there in its
+    /// cache.
     Locked {
         lock: LockNumber,
         is_kept: bool,
+        has_late: bool,
     },
+    /// Nothing was written: the home refuses some of it.
+    TooLate,
+    Late(Vec<LateRange>),
     /// How many times it was of use.
     GivenBack {
         uses: u64,
@@ -236,7 +249,7 @@ mod tests {
                 part
             };
             let file = FileId::from_bytes([7; 16]);
-            let request = Request::Write { file, parts: parts.into_iter().map(part).collect() };
+            let request = Request::Write { file, parts: parts.into_iter().map(part).collect(), cached: true };
             let bytes = encode(number, &request, &data);
             prop_assert_eq!(decode::<Request>(&bytes), Some((number, request, &data[..])));
             for cut in 0..bytes.len() - data.len() {

@@ -161,6 +161,72 @@ fn removed_after_kill(name: &FileName, new: &Placement) {
     panic!("it never came to its end");
 }
 
+/// How a file gets another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Renamed {
+    /// By the tool, which knows all stores.
+    ByTool,
+    /// By somebody who knows only the store that it is in.
+    ByStore,
+}
+
+#[test]
+fn a_file_renamed_after_a_copy_over_another_was_killed_leaves_no_older_one_behind() {
+    const TEST: &str =
+        "spread_file::tests::a_file_renamed_after_a_copy_over_another_was_killed_leaves_no_older_one_behind";
+    let name = FileName::new("/d/f").unwrap();
+    if let Some((directory, point)) = killing::task() {
+        let (_, set) = stores_in(Path::new(&directory));
+        killing::arm(point);
+        return put(&set, &name, 2, 4, &Placement::FirstTouch).unwrap();
+    }
+    // With a part in each store, or whole in another one than the new one.
+    for older in [Placement::RoundRobin, Placement::Node(NodeName::new("b"))] {
+        for how in [Renamed::ByTool, Renamed::ByStore] {
+            renamed_after_kill(TEST, &name, &older, how);
+        }
+    }
+}
+
+/// Kills a process at each point where it puts a file of one store over another one, and renames what has the name then.
+fn renamed_after_kill(test: &str, name: &FileName, older: &Placement, how: Renamed) {
+    let directory = tempfile::tempdir().unwrap();
+    let (stores, set) = stores_in(directory.path());
+    let other = FileName::new("/other").unwrap();
+    let contents = [vec![1; 5 * SEGMENT as usize], vec![2; 4 * SEGMENT as usize]];
+    let mut renamed = 0;
+    for point in 1..1000 {
+        let case = format!("{older}, {how:?}, {point}");
+        put(&set, name, 1, 5, older).unwrap();
+        let end = killing::run_anew(test, &directory.path().to_string_lossy(), point);
+        let outcome = match how {
+            Renamed::ByTool => set.rename(name, &other, false),
+            Renamed::ByStore => stores[0].rename(name, &other, false),
+        };
+        let report = set.verify(&DirectoryName::root()).unwrap();
+        assert!(report.is_clean() && report.unseen.is_empty(), "{case}: {outcome:?}, {report:?}");
+        let there = [name, &other].map(|name| set.lookup(name).is_ok());
+        assert_eq!(there, [outcome.is_err(), outcome.is_ok()], "{case}: {outcome:?}, {report:?}");
+        for (name, is_there) in [name, &other].into_iter().zip(there) {
+            if is_there {
+                assert!(contents.contains(&content(&set, name)), "{case}: {report:?}");
+                set.remove(name, false).unwrap();
+            }
+        }
+        set.verify(&DirectoryName::root()).unwrap();
+        for store in &stores {
+            assert_eq!(store.asides().unwrap(), Asides::default(), "{case}");
+            assert_eq!((count(store, object::OBJECTS), count(store, object::DELETED)), (0, 0), "{case}");
+        }
+        renamed += u32::from(outcome.is_ok());
+        if end == End::Finished {
+            assert!(renamed > 0 && outcome.is_ok(), "{case}: {outcome:?}");
+            return;
+        }
+    }
+    panic!("it never came to its end");
+}
+
 #[test]
 fn wherever_a_removal_in_some_stores_is_killed_the_file_is_whole_or_removed() {
     const TEST: &str =

@@ -234,9 +234,33 @@ impl Store {
         Ok(Some(path))
     }
 
-    /// Whether there is a record of the file `new`.
-    pub(super) fn has_aside(&self, new: FileId) -> bool {
-        self.path().join(ASIDE).join(new.to_string()).exists()
+    /// Whether other stores may have a record of the file `new`, too, whether somebody is about it or not.
+    ///
+    /// # Errors
+    /// What keeps it from reading the record here. Of one that is damaged nothing is known.
+    pub(super) fn is_aside_elsewhere(&self, new: FileId) -> Result<bool> {
+        let path = self.path().join(ASIDE).join(new.to_string());
+        match read(&path, new) {
+            Ok(Recorded { over, .. }) => {
+                Ok(over.nodes.iter().chain(&over.cleared).any(|node| node != self.node()))
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(false),
+            Err(e) => Err(Error::io("reading what is set aside in the store", &path, e)),
+        }
+    }
+
+    /// Releases what is set aside for the file `new`, which is about to go: it would have the name again once that is
+    /// gone. So it would in other stores, for whom a trace is left.
+    ///
+    /// # Errors
+    /// As [`Store::release`].
+    pub(super) fn release_aside_of_removed(&self, name: &FileName, new: FileId) -> Result<()> {
+        if self.path().join(ASIDE).join(new.to_string()).exists()
+            && let Some(removal) = self.removal_to_tell(new, |_| false)
+        {
+            self.leave_trace(name, new, &removal);
+        }
+        self.release_aside(new)
     }
 
     /// Releases what is set aside for the file `new`, unless somebody is about it, or its record is damaged.

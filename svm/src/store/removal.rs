@@ -84,14 +84,7 @@ impl Store {
     ) -> Result<bool> {
         let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
         if let Ok(id) = self.lookup(name) {
-            // What a killed process had set aside for this file would have the name again once it is gone: here, and in
-            // other stores, for whom the trace is.
-            if self.has_aside(id)
-                && let Some(removal) = self.removal_to_tell(id, |_| false)
-            {
-                self.leave_trace(name, id, &removal);
-            }
-            self.release_aside(id)?;
+            self.release_aside_of_removed(name, id)?;
         }
         self.with_holder(name, |held| {
             if !is_meant(held.as_ref()).map_err(failed)? {

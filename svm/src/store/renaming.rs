@@ -37,7 +37,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`]; without `replacing`, [`Error::Exists`];
-    /// [`Error::SharedByNodes`], [`Error::OpenInAnotherJob`]; [`Error::Access`] and the like.
+    /// [`Error::SharedByNodes`], [`Error::OpenInAnotherJob`]; [`Error::BeingReplaced`] where other stores may have
+    /// something set aside for the file; [`Error::Access`] and the like.
     pub fn rename(&self, from: &FileName, to: &FileName, replacing: bool) -> Result<()> {
         loop {
             let id = self.lookup(from)?;
@@ -52,9 +53,13 @@ impl Store {
                 Err(Error::NoSuchFile { .. }) => None,
                 Err(e) => return Err(e),
             };
-            for id in std::iter::once(id).chain(older) {
-                // What a killed process had set aside for it would have its name again.
-                self.release_aside(id)?;
+            // They look here for the file by its name, and would take it for one that has not come to have it.
+            if self.is_aside_elsewhere(id)? {
+                return Err(Error::BeingReplaced { name: from.to_string(), store: self.root.to_path_buf() });
+            }
+            self.release_aside(id)?;
+            if let Some(older) = older {
+                self.release_aside_of_removed(to, older)?;
             }
             if let Attempt::Done(gone) = self.rename_held(id, from, older, to)? {
                 // Only here, where no gate is held any more.

@@ -11,8 +11,12 @@ impl StoreSet {
     ///
     /// # Errors
     /// As [`StoreSet::lookup`] and [`Store::rename`]; [`Error::Exists`] even with `replacing` where the file called `to`
-    /// is on another node.
+    /// is on another node; [`Error::StoresMissing`] where it is not known whether one of them has replaced an older file.
     pub fn rename(&self, from: &FileName, to: &FileName, replacing: bool) -> Result<()> {
+        // Otherwise what a killed process had set aside would have the name again later.
+        for name in [from, to] {
+            self.settle_replacement(name)?.map_or(Ok(()), Err)?;
+        }
         let id = self.lookup(from)?;
         self.remove_leftovers(to, &self.removed()?)?;
         let has_it = |store: &&Store| store.lookup(from).is_ok_and(|found| found == id);

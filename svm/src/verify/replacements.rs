@@ -6,6 +6,7 @@
 //!
 //! The new one may be removed while a store still has a record. Where it had a part, it leaves a trace then, if there is
 //! a record of it: so the stores in which it has none come first in releasing, and no record outlasts the others unseen.
+//! It is not renamed as long as there is one, for it would be looked for by its name.
 
 use std::collections::BTreeMap;
 

@@ -7,6 +7,10 @@ mod homeless;
 #[path = "../job/mod.rs"]
 mod job;
 mod keeping;
+mod leaderless;
+#[path = "../limit/mod.rs"]
+mod limit;
+mod processes;
 
 use job::{Process, stores};
 use svmio_svm::{CacheSettings, File, FileName, FileOffset, LockMode, OpenOptions, RangeLock, SegmentSize};

@@ -36,6 +36,30 @@ impl Agent {
         Ok(Reply::Done)
     }
 
+    /// The same with bytes out of the cache of the asker's node, which may be older than what is here.
+    pub(super) fn write_cached(
+        &self,
+        from: Rank,
+        file: FileId,
+        parts: &[Part],
+        data: &[u8],
+    ) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (node, size) = (self.context.roster.node_of(from), served.attachment.segment_size());
+        let range = |part: &Part| {
+            let start = size.start_of(part.segment).0.saturating_add(part.within);
+            start..start.saturating_add(part.length.into())
+        };
+        // A page's bytes are blocks one by one.
+        if parts.iter().any(|part| part.count != 1) {
+            return Err(self.cut_short());
+        }
+        let is_stored = served.late().store(node, parts.iter().map(range), || {
+            self.store(&served, parts, data, |index| served.add_change(index, node))
+        })?;
+        Ok(if is_stored { Reply::Done } else { Reply::TooLate })
+    }
+
     pub(super) fn merge_bytes(&self, from: Rank, file: FileId, parts: &[Part], data: &[u8]) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let node = self.context.roster.node_of(from);

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::units::{FileId, SegmentIndex};
 
 use super::directory::Directory;
-use super::lending::{Lent, forget_kept};
+use super::lending::{Late, Lent, forget_kept};
 use super::published::{Row, Table};
 use super::version::Version;
 use super::windows::Windows;
@@ -52,6 +52,8 @@ struct Ledger {
     rounds: AtomicU64,
     /// At the master: whether the only open so far has made the file.
     is_new: AtomicBool,
+    /// What it takes no more out of other nodes' caches, in which it may be longer than anybody has the file open.
+    late: Arc<Late>,
 }
 
 /// Who hears of a file's manifests. Together, so that who comes while a manifest is being told is not taken for one who
@@ -84,6 +86,11 @@ impl Files {
     /// Serves a file that was just attached.
     pub(super) fn insert(&self, attachment: Arc<Attachment>) -> Arc<Served> {
         self.known_files().serve(attachment)
+    }
+
+    /// What this node takes no more of a file, served or not.
+    pub(super) fn late(&self, file: FileId) -> Arc<Late> {
+        Arc::clone(&self.known_files().ledgers.entry(file).or_default().late)
     }
 
     /// Lets go of a file that nobody has open any more; for good where it was removed.
@@ -161,6 +168,11 @@ impl Served {
             let round = self.ledger.rounds.fetch_add(1, Ordering::Relaxed) + 1;
             state.set_truncations(round << 32);
         }
+    }
+
+    /// What this node takes no more of it.
+    pub(super) fn late(&self) -> &Arc<Late> {
+        &self.ledger.late
     }
 
     /// At the master: one more time that the file is open.

@@ -13,11 +13,13 @@
 //!   ├─ lent         what is lent of a file, to whom; who waits, and for what
 //!   ├─ history      how often a node has asked for the same lock: whether it is to keep it
 //!   ├─ orphans      locks of ranks that are lost: what was written under them comes home first
+//!   ├─ late         what cannot come home before they go on, and is refused then
 //!   └─ giving_back  the other side: this node keeps a lock, which its home asks back
 //! ```
 
 mod giving_back;
 mod history;
+mod late;
 mod lent;
 mod orphans;
 
@@ -37,6 +39,7 @@ use super::Agent;
 use super::files::Served;
 
 pub(super) use giving_back::forget_kept;
+pub(super) use late::Late;
 use lent::{Due, Kept, Loan};
 pub(super) use lent::{Lent, Wanted};
 pub(super) use orphans::Orphans;
@@ -88,7 +91,9 @@ impl Agent {
                 self.free(self.bury(&served, holder));
             }
         }
-        Ok(Reply::Locked { lock: number, is_kept })
+        // Whoever had it before has left what is to be left.
+        let has_late = served.late().touches(node, &wanted.range);
+        Ok(Reply::Locked { lock: number, is_kept, has_late })
     }
 
     /// Asks back what is in the way of a rank of this node; nothing more is given for keeping until the number that is
@@ -103,7 +108,7 @@ impl Agent {
         if self.context.fabric.membership().check(rank).is_err() {
             served.lent.end(number);
         }
-        Ok(Reply::Locked { lock: number, is_kept: false })
+        Ok(Reply::Locked { lock: number, is_kept: false, has_late: false })
     }
 
     /// Takes a lock back, or ends a wait; an error where the lock was not its holder's any more.
@@ -117,6 +122,14 @@ impl Agent {
         };
         released.map_err(|source| Error::Lock { name: served.attachment.name().into(), source })?;
         Ok(Reply::Done)
+    }
+
+    /// Frees a lock of which its holder was not told, as far as is known here: nobody will give it back. He may have
+    /// heard of it all the same, and have written under it before he was lost.
+    pub(super) fn take_unsaid(&self, holder: Rank, file: FileId, lock: LockNumber) {
+        let Ok(served) = self.files.get(&self.context, file) else { return };
+        let node = self.context.roster.node_of(holder);
+        self.free(served.lent.forget_unsaid(&served.attachment, served.late(), (holder, node), lock));
     }
 
     /// Has all given back that is kept in the way of a request, beginning with what is due.

@@ -26,9 +26,10 @@ impl Agent {
             served.add_unknown(index);
         });
         let roster = &self.context.roster;
-        if roster.node_of(lost) == roster.own() {
+        let node = roster.node_of(lost);
+        if node == roster.own() {
             served.add_unknown_to_all();
         }
-        served.lent.forget_rank(&served.attachment, lost)
+        served.lent.forget_rank(&served.attachment, served.late(), (lost, node))
     }
 }

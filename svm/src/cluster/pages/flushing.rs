@@ -1,12 +1,12 @@
 //! Bringing dirty bytes home, gathered by node into few long messages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Instant;
 
 use crate::attachment::Attachment;
 use crate::cache::{Flush, FlushState, PageKey, PageNumber, PageSet, SetVersion};
-use crate::cluster::wire::{LONGEST_DATA, Request};
+use crate::cluster::wire::{LONGEST_DATA, Reply, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 
@@ -17,8 +17,17 @@ const MOST_PARTS: usize = 1 << 16;
 
 /// Dirty bytes that are on their way home together.
 struct Sending {
+    node: NodeIndex,
     asked: Asked,
     flushes: Vec<Flush>,
+}
+
+/// What has kept dirty bytes from their homes.
+#[derive(Default)]
+struct Unbrought {
+    failed: Option<Error>,
+    /// Which homes refuse some of them, since they come too late.
+    refused_by: BTreeSet<NodeIndex>,
 }
 
 /// Dirty bytes for one node.
@@ -40,6 +49,15 @@ impl SharedFile {
     /// Brings home all dirty bytes of the file, whichever process of the node wrote them.
     pub(in crate::cluster) fn flush_cached(&self) -> Result<()> {
         self.flush_cached_in(&(0..u64::MAX))
+    }
+
+    /// The same where nobody hears of what does not get there, and stays.
+    pub(in crate::cluster) fn settle_cached(&self) {
+        if self.is_cached()
+            && let Err(error) = self.flush_cached()
+        {
+            tracing::debug!("what others left of {} stays in the cache: {error}", self.attachment().name());
+        }
     }
 
     /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
@@ -78,11 +96,31 @@ impl SharedFile {
         }
     }
 
-    /// Brings the dirty bytes of pages of one file home; returns the pages where another one is at it.
+    /// Brings the dirty bytes of pages of one file home, but for those that homes refuse, which are given up; returns
+    /// the pages where another one is at it.
     pub(super) fn bring_home(
         &self,
         attachment: &Attachment,
         keys: &[PageKey],
+    ) -> Result<Vec<(PageKey, SetVersion)>> {
+        loop {
+            let mut refused_by = BTreeSet::new();
+            let elsewhere = self.bring_taken_home(attachment, keys, &mut refused_by)?;
+            let Some(node) = refused_by.first() else { return Ok(elsewhere) };
+            if attachment.id() != self.file() {
+                // The next flush of that file gives it up.
+                return Err(self.cluster().context().refused(*node));
+            }
+            refused_by.iter().try_for_each(|node| self.give_up_late(*node))?;
+        }
+    }
+
+    /// The same, but for giving up; says which homes refuse some of them.
+    fn bring_taken_home(
+        &self,
+        attachment: &Attachment,
+        keys: &[PageKey],
+        refused_by: &mut BTreeSet<NodeIndex>,
     ) -> Result<Vec<(PageKey, SetVersion)>> {
         if attachment.id() == self.file() {
             self.forget_taken_away()?;
@@ -90,7 +128,7 @@ impl SharedFile {
         let cache = self.cache();
         let mut by_node: BTreeMap<NodeIndex, Batch> = BTreeMap::new();
         let mut under_way: VecDeque<Sending> = VecDeque::new();
-        let (mut elsewhere, mut failed) = (Vec::new(), None);
+        let (mut elsewhere, mut unbrought) = (Vec::new(), Unbrought::default());
         let (begun, mut bytes, mut runs) = (Instant::now(), 0, 0);
         for key in keys {
             let flush = match cache.begin_flush(key) {
@@ -101,7 +139,7 @@ impl SharedFile {
                     continue;
                 }
                 Err(error) => {
-                    failed.get_or_insert(error);
+                    unbrought.failed.get_or_insert(error);
                     break;
                 }
             };
@@ -109,31 +147,32 @@ impl SharedFile {
                 Ok(node) => node,
                 Err(error) => {
                     self.put_back(vec![flush]);
-                    failed.get_or_insert(error);
+                    unbrought.failed.get_or_insert(error);
                     break;
                 }
             };
             let batch = by_node.entry(node).or_default();
             if !batch.has_room_for(&flush) {
                 let full = std::mem::take(batch);
-                self.send(attachment, node, full, &mut under_way, &mut failed);
+                self.send(attachment, node, full, &mut under_way, &mut unbrought);
             }
             (bytes, runs) = (bytes + flush.bytes.len(), runs + flush.runs.len());
             batch.flushes.push(flush);
             while under_way.len() > UNDER_WAY {
-                self.finish_one(&mut under_way, &mut failed);
+                self.finish_one(&mut under_way, &mut unbrought);
             }
         }
         for (node, batch) in by_node {
-            self.send(attachment, node, batch, &mut under_way, &mut failed);
+            self.send(attachment, node, batch, &mut under_way, &mut unbrought);
         }
         while !under_way.is_empty() {
-            self.finish_one(&mut under_way, &mut failed);
+            self.finish_one(&mut under_way, &mut unbrought);
         }
-        if let Some(error) = failed {
+        if let Some(error) = unbrought.failed {
             return Err(error);
         }
         self.cluster().long_writes.note_flush(bytes as u64, runs as u64, begun.elapsed());
+        *refused_by = unbrought.refused_by;
         Ok(elsewhere)
     }
 
@@ -143,7 +182,7 @@ impl SharedFile {
         node: NodeIndex,
         batch: Batch,
         under_way: &mut VecDeque<Sending>,
-        failed: &mut Option<Error>,
+        unbrought: &mut Unbrought,
     ) {
         if batch.flushes.is_empty() {
             return;
@@ -154,29 +193,33 @@ impl SharedFile {
             parts.extend(runs.map(|run| part_of(attachment, self.cache(), flush.key.page, &run)));
             data.extend_from_slice(&flush.bytes);
         }
-        let request = Request::Write { file: attachment.id(), parts };
+        let request = Request::Write { file: attachment.id(), parts, cached: true };
         match self.cluster().begin(node, &request, &data) {
-            Ok(asked) => under_way.push_back(Sending { asked, flushes: batch.flushes }),
+            Ok(asked) => under_way.push_back(Sending { node, asked, flushes: batch.flushes }),
             Err(error) => {
                 self.put_back(batch.flushes);
-                failed.get_or_insert(error);
+                unbrought.failed.get_or_insert(error);
             }
         }
     }
 
-    fn finish_one(&self, under_way: &mut VecDeque<Sending>, failed: &mut Option<Error>) {
-        let Some(Sending { asked, flushes }) = under_way.pop_front() else { return };
+    fn finish_one(&self, under_way: &mut VecDeque<Sending>, unbrought: &mut Unbrought) {
+        let Some(Sending { node, asked, flushes }) = under_way.pop_front() else { return };
         match self.cluster().wait(asked, &mut |_, _| {}) {
+            Ok(Reply::TooLate) => {
+                self.put_back(flushes);
+                unbrought.refused_by.insert(node);
+            }
             Ok(_) => {
                 for flush in flushes {
                     if let Err(error) = self.cache().finish_flush(flush) {
-                        failed.get_or_insert(error);
+                        unbrought.failed.get_or_insert(error);
                     }
                 }
             }
             Err(error) => {
                 self.put_back(flushes);
-                failed.get_or_insert(error);
+                unbrought.failed.get_or_insert(error);
             }
         }
     }

@@ -100,7 +100,7 @@ impl SharedFile {
     ) -> Result<()> {
         for (at, bytes) in portions(data.len()) {
             let part = Part::one(index, within + at as u64, bytes as u32);
-            let request = Request::Write { file: self.attachment.id(), parts: vec![part] };
+            let request = Request::Write { file: self.attachment.id(), parts: vec![part], cached: false };
             self.cluster.ask_with(node, &request, &data[at..at + bytes], &mut |_, _| {})?;
         }
         Ok(())

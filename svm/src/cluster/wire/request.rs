@@ -38,8 +38,8 @@ pub(crate) enum Request {
     Refresh { file: FileId, segments: u64 },
     /// Bytes, which come with the answer.
     Read { file: FileId, parts: Vec<Part> },
-    /// Bytes, which follow.
-    Write { file: FileId, parts: Vec<Part> },
+    /// Bytes, which follow; whether they were in the cache of the asker's node.
+    Write { file: FileId, parts: Vec<Part>, cached: bool },
     /// Pages of the asker's cache are to be filled: each page's part, and where in the asker's cache it goes.
     Fetch { file: FileId, pages: Vec<(Part, u64)> },
     /// The versions of segments, as far as the asker's node did not change them itself.
@@ -89,6 +89,12 @@ pub(crate) enum Request {
     /// Of the node of a lost process: what that wrote under a lock on the range is to come home, before the lock goes
     /// on.
     BringHome { file: FileId, range: Range<u64> },
+    /// Of a home: what that node has of the range in its cache would come home too late.
+    Refuse { file: FileId, node: NodeIndex, range: Range<u64> },
+    /// Of which ranges this home refuses what the asker's node has in its cache.
+    Late { file: FileId },
+    /// The asker's node has given up what it had of these: nothing of it comes any more.
+    GaveUp { file: FileId, late: Vec<u64> },
     /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for
     /// loads that went to make room are told along with it.
     Acquire { file: FileId, mapping: u32, length: u32, wish: Wish, gone: Vec<Gone> },
@@ -117,7 +123,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(in crate::cluster) const KINDS: [&str; 40] = [
+pub(in crate::cluster) const KINDS: [&str; 43] = [
     "join",
     "open",
     "find",
@@ -158,6 +164,9 @@ pub(in crate::cluster) const KINDS: [&str; 40] = [
     "missing",
     "bringhome",
     "return",
+    "refuse",
+    "late",
+    "gaveup",
 ];
 
 impl Request {
@@ -204,6 +213,9 @@ impl Request {
             Request::Missing { .. } => 37,
             Request::BringHome { .. } => 38,
             Request::Return { .. } => 39,
+            Request::Refuse { .. } => 40,
+            Request::Late { .. } => 41,
+            Request::GaveUp { .. } => 42,
         }
     }
 }

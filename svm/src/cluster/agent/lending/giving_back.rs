@@ -48,7 +48,10 @@ impl Agent {
             let cluster = self.cluster();
             if let Some(cluster) = cluster {
                 let shared = SharedFile::new(cluster, Arc::clone(attachment));
-                bring_home(&shared, &kept.range_in(place), kept.mode_in(place));
+                let (range, mode) = (kept.range_in(place), kept.mode_in(place));
+                if let Err(error) = bring_home(&shared, &range, mode) {
+                    tracing::error!("what did not reach its home may come there too late: {error}");
+                }
             }
             uses = kept.clear(place);
         }
@@ -59,14 +62,13 @@ impl Agent {
 
 /// Brings home what was written under a lock that goes back. What cannot be brought there is given up: the lock
 /// goes on in any case, and the next holder's bytes are the newer ones.
-pub(super) fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) {
-    let Err(error) = shared.flush_range(range) else { return };
+///
+/// # Errors
+/// It cannot be given up, either.
+pub(super) fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) -> Result<()> {
+    let Err(error) = shared.flush_range(range) else { return Ok(()) };
     tracing::error!("what was written under a lock did not reach its home: {error}");
-    if mode == Mode::Exclusive
-        && let Err(error) = shared.give_up_range(range, &error, false)
-    {
-        tracing::error!("what did not reach its home may come there too late: {error}");
-    }
+    if mode == Mode::Exclusive { shared.give_up_range(range, &error, false) } else { Ok(()) }
 }
 
 /// Forgets what a node keeps of a file that nobody has open any more.

@@ -20,6 +20,7 @@ use crate::object;
 use crate::presence::Presence;
 
 use super::history::History;
+use super::late::Late;
 use super::orphans::Orphans;
 use super::release;
 
@@ -122,7 +123,12 @@ impl Loan {
 
 impl Lent {
     /// Gives back all that a lost rank had, but for locks under which it may have written: these are returned.
-    pub(in super::super) fn forget_rank(&self, attachment: &Arc<Attachment>, rank: Rank) -> Orphans {
+    pub(in super::super) fn forget_rank(
+        &self,
+        attachment: &Arc<Attachment>,
+        late: &Arc<Late>,
+        (rank, node): (Rank, NodeIndex),
+    ) -> Orphans {
         let (presence, loans) = {
             let mut ranks = self.ranks();
             let of_it = ranks.loans.extract_if(|_, loan| loan.holder == rank);
@@ -131,11 +137,22 @@ impl Lent {
             (ranks.present.remove(&rank), loans)
         };
         self.answered.notify_all();
-        let (orphans, free) = loans.into_iter().partition(Loan::may_leave_writes);
-        let free: Vec<_> = free;
-        free.into_iter().for_each(|loan| release(attachment, loan.token));
+        let orphans = orphans(attachment, late, (rank, node), loans);
         drop(presence);
-        Orphans::new(attachment, rank, orphans)
+        orphans
+    }
+
+    /// The same of one lock, if it is not kept: what is kept is asked back, or goes with the leader.
+    pub(super) fn forget_unsaid(
+        &self,
+        attachment: &Arc<Attachment>,
+        late: &Arc<Late>,
+        holder: (Rank, NodeIndex),
+        lock: LockNumber,
+    ) -> Orphans {
+        let is_it = |number: &LockNumber, loan: &mut Loan| *number == lock && loan.kept.is_none();
+        let loans = self.ranks().loans.extract_if(is_it).map(|(_, loan)| loan).collect();
+        orphans(attachment, late, holder, loans)
     }
 
     /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved
@@ -245,6 +262,18 @@ impl Lent {
         // A panic elsewhere leaves the maps whole.
         self.ranks.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Gives back what a rank had, but for locks under which it may have written.
+fn orphans(
+    attachment: &Arc<Attachment>,
+    late: &Arc<Late>,
+    holder: (Rank, NodeIndex),
+    loans: Vec<Loan>,
+) -> Orphans {
+    let (orphans, free): (Vec<_>, Vec<_>) = loans.into_iter().partition(Loan::may_leave_writes);
+    free.into_iter().for_each(|loan| release(attachment, loan.token));
+    Orphans::new(attachment, late, holder, orphans)
 }
 
 #[cfg(test)]
