@@ -66,8 +66,8 @@ pub(crate) fn wanted() -> Result<Option<&'static Components>, &'static str> {
     WANTED.get_or_init(read).as_ref().map(Option::as_ref).map_err(String::as_str)
 }
 
-/// Chooses, with all members of `comm`, of which some want something. Where they cannot have it, that is said, and the
-/// group does all.
+/// Chooses, with all members of `comm`, of which some want something. Where they cannot have the barrier, that is said, and
+/// the group does all; where they do not all want the same, nothing of it holds.
 pub(crate) fn choose<A: Abi>(
     mpi: &Mpi<A>,
     comm: Comm<A>,
@@ -75,25 +75,41 @@ pub(crate) fn choose<A: Abi>(
     team: impl FnOnce() -> Result<Team, String>,
 ) -> Chosen {
     let is_first = mpi.rank(comm) == 0;
-    let warn = |problem: &str| tracing::warn!("barriers are svmio's usual ones: {problem}");
+    let warn_of_all = |problem: &str| {
+        tracing::warn!(
+            "barriers are svmio's usual ones, and nothing that is set of components holds: {problem}"
+        );
+    };
     let team = team();
     if let Err(problem) = &team {
-        warn(problem);
+        warn_of_all(problem);
     }
     let Some(team) = agreed(mpi, comm, team.ok()) else { return Chosen::default() };
     let usual = Components::standard();
     let components = wanted().ok().flatten().unwrap_or(&usual);
     let selected = components.select_for(&team, Functions::only(Function::Barrier));
     match &selected {
-        // The same for all.
-        Err(error @ (Error::Disagreement { .. } | Error::Unavailable { .. })) if is_first => {
-            warn(&error.to_string());
+        Ok(_) => {}
+        // These two are the same for all.
+        Err(error @ Error::Unavailable { .. }) => {
+            if is_first {
+                tracing::warn!("barriers are svmio's usual ones: {error}");
+            }
         }
-        Err(Error::Disagreement { .. } | Error::Unavailable { .. }) | Ok(_) => {}
-        Err(error) => warn(&error.to_string()),
+        Err(error @ Error::Disagreement { .. }) => {
+            if is_first {
+                warn_of_all(&error.to_string());
+            }
+        }
+        Err(error) => warn_of_all(&error.to_string()),
     }
-    let Some(collectives) = agreed(mpi, comm, selected.ok()) else { return Chosen::default() };
-    let (name, own) = (collectives.chosen(Function::Barrier), own_component(reach));
+    // Only who got as far as to what can be had knows that all are set alike.
+    let is_alike = matches!(selected, Ok(_) | Err(Error::Unavailable { .. }));
+    if agreed(mpi, comm, is_alike.then_some(())).is_none() {
+        return Chosen::default();
+    }
+    let own = own_component(reach);
+    let name = selected.as_ref().map_or(own, |collectives| collectives.chosen(Function::Barrier));
     if is_first {
         tracing::info!("barriers of a communicator of {} by the component {name}", team.size());
         tell_of_others(components, own);
@@ -105,7 +121,7 @@ pub(crate) fn choose<A: Abi>(
             );
         }
     }
-    let barrier = (name != own).then_some(Barrier(collectives));
+    let barrier = selected.ok().filter(|_| name != own).map(Barrier);
     Chosen { barrier, within: components.group_settings(), between: components.network_settings() }
 }
 

@@ -120,6 +120,23 @@ fn figures_have_all_their_points() {
     assert_eq!(nodes, [2, 4, 8, 16, 32, 64, 100]);
 }
 
+/// All signal at once, equally far: nobody is before another, whoever is first in the program, and the ring's links are
+/// used at the same time.
+#[test]
+fn a_shift_around_a_ring_takes_all_equally_long() {
+    let model = Model::named("sci-ring").unwrap();
+    for signalling in [Signalling::Flags, Signalling::Messages { software: Duration::from_nanos(500) }] {
+        let simulation = Simulation::of_nodes(Arc::clone(&model), 64).signalling(signalling);
+        let run = |signals: Vec<Signal>| simulation.run(&Schedule::new(64, [signals]).unwrap()).leaves;
+        let alone = run(vec![Signal::new(0, 2)]);
+        let all = run((0..64).map(|from| Signal::new(from, (from + 2) % 64)).collect());
+        assert!(all.iter().all(|&left| left == all[0]), "{all:?}");
+        // Each waits for what it would wait for alone, and then looks at a flag.
+        let (one, least) = (all[0].since(Time(0)), alone[0].since(Time(0)));
+        assert!(one >= least && one.as_nanos() * 10 <= least.as_nanos() * 12, "{one:?}, alone {least:?}");
+    }
+}
+
 /// All algorithms, one with parameters of each kind.
 const ALGORITHMS: [&str; 12] = [
     "linear",

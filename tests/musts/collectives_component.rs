@@ -89,6 +89,21 @@ fn what_does_not_block_goes_on() {
     }
 }
 
+/// Who frees a request too early is told so, as by Open MPI's own collectives, and it stays what it was.
+#[test]
+fn requests_under_way_are_not_freed() {
+    let program = Program::c("collectives_freed", MPI);
+    for ranks in [2, 4] {
+        let scratch = Scratch::new();
+        let job = || Job::new(&scratch, &program, ranks);
+        let output = with_component(job()).succeed();
+        assert!(output.contains("requests under way were kept"), "{output}");
+        let (ours, all) = counted(&output, "iallreduce");
+        assert!(ours > 0 && ours <= all, "{output}");
+        assert!(job().succeed().contains("requests under way were kept"));
+    }
+}
+
 #[test]
 fn attributes_of_a_process_go_once() {
     attributes_go_once(MPI, "component");

@@ -45,7 +45,7 @@ mod world;
 
 pub use agenda::Agenda;
 pub use model::Model;
-pub use network::{LinkId, LinkUse, Network, Node, Passage};
+pub use network::{Flight, LinkId, LinkUse, Network, Next, Node};
 pub use options::{FaultOptions, SimOptions};
 pub use quantities::{Bandwidth, BlockSize, CopyCurve, Count, Delay};
 pub use report::{FaultCounts, RankReport, SimError, SimReport, Waiter};

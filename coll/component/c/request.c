@@ -12,6 +12,10 @@ OMPI_DECLSPEC OBJ_CLASS_DECLARATION(ompi_coll_base_nbc_request_t);
 
 static int release(ompi_request_t **request)
 {
+    /* Until it is complete, svmio has it, too. */
+    if (!REQUEST_COMPLETE(*request)) {
+        return MPI_ERR_REQUEST;
+    }
     comm_t comm = (*request)->req_mpi_object.comm;
     OMPI_REQUEST_FINI(*request);
     OBJ_RELEASE(*request);

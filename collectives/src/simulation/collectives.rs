@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use svmio_transport::Time;
-use svmio_transport::sim::Agenda;
+use svmio_transport::sim::{Agenda, Flight, Next};
 
 use crate::collective::{CollectiveSchedule, Receipt, Transfer};
 use crate::rank::Rank;
-use crate::simulation::costs::Costs;
+use crate::simulation::costs::{Check, Costs, Sent, Way};
 use crate::simulation::{Simulation, Timing};
 
 pub(super) fn run(simulation: &Simulation, schedule: &CollectiveSchedule, block_bytes: u64) -> Timing {
@@ -38,24 +38,47 @@ pub(super) fn run(simulation: &Simulation, schedule: &CollectiveSchedule, block_
     for rank in (0..schedule.ranks()).map(Rank) {
         run.begin(rank, 0, Time(0));
     }
-    while let Some((now, rank)) = run.agenda.take() {
-        run.go_on(rank, now);
+    while let Some((now, event)) = run.agenda.take() {
+        match event {
+            Event::GoOn(rank) => run.go_on(rank, now),
+            Event::Fly(mut flying) => {
+                run.costs.fly_on(&mut flying.0);
+                run.fly(flying);
+            }
+        }
     }
     let total = run.leaves.iter().max().map_or(Duration::ZERO, |left| left.since(Time(0)));
     Timing { leaves: run.leaves, total }
 }
 
+/// What happens.
+#[derive(Debug)]
+enum Event {
+    /// A rank is free to go on.
+    GoOn(Rank),
+    /// A message that is under way reaches another link.
+    Fly(Box<(Flight, Message)>),
+}
+
+/// A message that was sent.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    /// The number of its transfer.
+    number: usize,
+    look: Duration,
+    check: Check,
+}
+
 struct Run<'run> {
     /// All transfers with their steps, in the order of these.
     transfers: Vec<(usize, &'run Transfer)>,
-    /// When each message arrives that has been sent, and how long its receiver is busy with seeing it.
+    /// When each message arrives of which that is known, and how long its receiver is busy with seeing it.
     under_way: Vec<Option<(Time, Duration)>>,
     /// The numbers of each rank's transfers.
     parts: Vec<Vec<u32>>,
     block_bytes: u64,
     costs: Costs<'run>,
-    /// Who is free to go on.
-    agenda: Agenda<Rank>,
+    agenda: Agenda<Event>,
     ranks: Vec<RankState>,
     leaves: Vec<Time>,
 }
@@ -69,13 +92,17 @@ struct RankState {
     at_hand: usize,
     /// How many of these it has looked at for something to send.
     looked_at: usize,
-    /// When the last message of its step is known to have arrived, where there is a check to be made.
+    /// How many of those that it has sent may be under way still, where there is a check to be made.
+    unchecked: usize,
+    /// When the last of the others is known to have arrived, likewise.
     acknowledged: Option<Time>,
+    /// When it had sent all of its step, and began the check.
+    checking: Option<Time>,
     /// That it waits for what comes in its step.
     waiting: Option<Waiting>,
 }
 
-/// Since when a rank waits, and how much has not been sent yet.
+/// Since when a rank waits, and of how much it is not known yet when it arrives.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     since: Time,
@@ -89,7 +116,7 @@ impl Run<'_> {
         let step = |number: &u32| self.transfers[*number as usize].0;
         let at_hand = rest.iter().take_while(|number| step(number) == step(&rest[0])).count();
         self.ranks[rank.index()] = RankState { done, at_hand, ..RankState::default() };
-        self.agenda.enter(now, rank);
+        self.agenda.enter(now, Event::GoOn(rank));
     }
 
     /// Has a rank send the next message of its step, one in each event, since messages are to be sent in the order of
@@ -105,23 +132,54 @@ impl Run<'_> {
             return self.wait(rank, now);
         };
         let number = step[state.looked_at + next] as usize;
-        let (step, transfer) = self.transfers[number];
+        let transfer = self.transfers[number].1;
         self.ranks[rank.index()].looked_at += next + 1;
         if transfer.is_local() {
             self.under_way[number] = Some((now, Duration::ZERO));
             return self.wait(rank, now);
         }
-        let sent = self.costs.send_message(rank, transfer.to, self.bytes(transfer), now);
-        let state = &mut self.ranks[rank.index()];
-        state.acknowledged = state.acknowledged.max(sent.acknowledged);
-        self.under_way[number] = Some((sent.arrived, sent.look));
-        self.agenda.enter(sent.free, rank);
+        let Sent { free, way, look, check } =
+            self.costs.send_message(rank, transfer.to, self.bytes(transfer), now);
+        self.ranks[rank.index()].unchecked += usize::from(check == Check::Once);
+        self.agenda.enter(free, Event::GoOn(rank));
+        let message = Message { number, look, check };
+        match way {
+            Way::Known(time) => self.arrive(message, time),
+            Way::Flight(flight) => self.fly(Box::new((flight, message))),
+        }
+    }
+
+    fn fly(&mut self, flying: Box<(Flight, Message)>) {
+        match flying.0.next() {
+            Next::Reaches(time) => self.agenda.enter(time, Event::Fly(flying)),
+            Next::Arrives(time) => self.arrive(flying.1, time),
+        }
+    }
+
+    /// It is known when a message arrives: now or later.
+    fn arrive(&mut self, Message { number, look, check }: Message, arrived: Time) {
+        let (step, transfer) = self.transfers[number];
+        self.under_way[number] = Some((arrived, look));
+        if check == Check::Once {
+            let known = self.costs.acknowledged(transfer.from, transfer.to, arrived);
+            let state = &mut self.ranks[transfer.from.index()];
+            state.unchecked -= 1;
+            state.acknowledged = state.acknowledged.max(Some(known));
+            if let Some(sent) = state.checking.take_if(|_| state.unchecked == 0) {
+                self.wait(transfer.from, sent);
+            }
+        }
         self.tell(transfer.to, step);
     }
 
     /// All messages of a step are sent: checks that they have arrived, and waits for those that come.
     fn wait(&mut self, rank: Rank, now: Time) {
-        let acknowledged = self.ranks[rank.index()].acknowledged.take();
+        let state = &mut self.ranks[rank.index()];
+        if state.unchecked > 0 {
+            state.checking = Some(now);
+            return;
+        }
+        let acknowledged = state.acknowledged.take();
         let since = acknowledged.map_or(now, |acknowledged| self.costs.checked(now, acknowledged));
         let missing = |number: &&u32| {
             let number = **number as usize;
@@ -134,7 +192,7 @@ impl Run<'_> {
         }
     }
 
-    /// Something of a step is on its way to a rank.
+    /// It is known when something of a step gets to a rank.
     fn tell(&mut self, rank: Rank, step: usize) {
         let is_at = |run: &Self| {
             run.step_of(rank).first().is_some_and(|&number| run.transfers[number as usize].0 == step)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use svmio_transport::Time;
-use svmio_transport::sim::{Network, Node};
+use svmio_transport::sim::{Flight, Network, Node};
 
 use crate::rank::Rank;
 use crate::simulation::{Signalling, Simulation};
@@ -15,16 +15,34 @@ const FLAG_BYTES: u64 = 16;
 const MESSAGE_BYTES: u64 = 64;
 
 /// A signal that was sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Sent {
-    /// When the sender is free again.
+    /// When the sender is free again; not before it knows of the arrival, where it makes sure of [each](Check::Each).
     pub(super) free: Time,
-    /// When its receiver can see it.
-    pub(super) arrived: Time,
+    pub(super) way: Way,
     /// How long the receiver is busy with seeing it.
     pub(super) look: Duration,
-    /// When a sequence check would know that it has arrived; none where there is nothing to check.
-    pub(super) acknowledged: Option<Time>,
+    pub(super) check: Check,
+}
+
+/// How something gets where it is to be.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// It is there at this time.
+    Known(Time),
+    /// Over the network, where others may be in its way.
+    Flight(Flight),
+}
+
+/// When a sender makes sure that a signal has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// There is nothing to check.
+    Never,
+    /// Once for all signals of a step, when it has sent them.
+    Once,
+    /// Before it sends the next one.
+    Each,
 }
 
 /// The fabric while a schedule runs.
@@ -40,7 +58,7 @@ impl<'simulation> Costs<'simulation> {
         Self { simulation, network: Network::new(&simulation.model, nodes) }
     }
 
-    /// Sends a signal. Signals are to be sent in the order of their times.
+    /// Sends a signal. Signals are to be sent, and to fly on, in the order of their times.
     pub(super) fn send(&mut self, from: Rank, to: Rank, now: Time) -> Sent {
         let local = &self.simulation.model.local;
         let (poll, seen) = (local.poll_ns.0, local.delay_ns.0);
@@ -52,8 +70,8 @@ impl<'simulation> Costs<'simulation> {
             };
             // A store to a line that the other then fetches.
             let stored = now.after(software);
-            let (free, arrived) = (stored.after(poll), stored.after(seen));
-            return Sent { free, arrived, look: poll + software, acknowledged: None };
+            let (free, way) = (stored.after(poll), Way::Known(stored.after(seen)));
+            return Sent { free, way, look: poll + software, check: Check::Never };
         }
         let model = &self.simulation.model;
         // What came over the fabric is in no cache.
@@ -61,34 +79,35 @@ impl<'simulation> Costs<'simulation> {
         match self.simulation.signalling {
             Signalling::Flags => {
                 let free = now.after(model.store_time(FLAG_BYTES));
-                let arrived = self.network.transfer(from, to, FLAG_BYTES, free, Duration::ZERO).arrived;
-                let acknowledged =
-                    (!model.abilities.is_reliable).then(|| self.acknowledged(from, to, arrived));
-                Sent { free, arrived, look, acknowledged }
+                let way = Way::Flight(self.network.send(from, to, FLAG_BYTES, free, Duration::ZERO));
+                Sent { free, way, look, check: self.check(Check::Once) }
             }
             Signalling::Messages { software } => {
                 let stored = now.after(software).after(model.store_time(MESSAGE_BYTES));
-                let arrived = self.network.transfer(from, to, MESSAGE_BYTES, stored, Duration::ZERO).arrived;
-                let check = model.check.check_ns.0;
-                let free = if model.abilities.is_reliable {
-                    stored
-                } else {
-                    self.acknowledged(from, to, arrived).max(stored.after(check))
+                let way = Way::Flight(self.network.send(from, to, MESSAGE_BYTES, stored, Duration::ZERO));
+                let check = self.check(Check::Each);
+                let free = match check {
+                    Check::Each => stored.after(model.check.check_ns.0),
+                    Check::Never | Check::Once => stored,
                 };
-                Sent { free, arrived, look: look + software, acknowledged: None }
+                Sent { free, way, look: look + software, check }
             }
         }
     }
 
+    fn check(&self, check: Check) -> Check {
+        if self.simulation.model.abilities.is_reliable { Check::Never } else { check }
+    }
+
     /// Sends a message of so many bytes with a flag behind it, by the processor or, where that takes less, by the
-    /// adapter's engine. Messages are to be sent in the order of their times.
+    /// adapter's engine. Messages are to be sent, and to fly on, in the order of their times.
     pub(super) fn send_message(&mut self, from: Rank, to: Rank, bytes: u64, now: Time) -> Sent {
         let model = &self.simulation.model;
         let (poll, seen) = (model.local.poll_ns.0, model.local.delay_ns.0);
         let (from, to) = (self.node(from), self.node(to));
         if from == to {
             let free = now.after(poll).after(model.copy_time(bytes));
-            return Sent { free, arrived: free.after(seen), look: poll, acknowledged: None };
+            return Sent { free, way: Way::Known(free.after(seen)), look: poll, check: Check::Never };
         }
         let bytes = bytes + FLAG_BYTES;
         let stall = model.store.stall_ns.0;
@@ -99,9 +118,21 @@ impl<'simulation> Costs<'simulation> {
             .map(|engine| (engine.post_ns.0 + engine.start_ns.0, engine.bandwidth_mib_per_s.time_for(bytes)));
         let (begun, injection) = engine.filter(|dma| dma.0 + dma.1 < stored.0 + stored.1).unwrap_or(stored);
         let issued = now.after(begun);
-        let arrived = self.network.transfer(from, to, bytes, issued, injection).arrived;
-        let acknowledged = (!model.abilities.is_reliable).then(|| self.acknowledged(from, to, arrived));
-        Sent { free: issued.after(injection), arrived, look: poll + seen, acknowledged }
+        let way = Way::Flight(self.network.send(from, to, bytes, issued, injection));
+        Sent { free: issued.after(injection), way, look: poll + seen, check: self.check(Check::Once) }
+    }
+
+    /// What is under way reaches another link.
+    pub(super) fn fly_on(&mut self, flight: &mut Flight) {
+        self.network.go_on(flight);
+    }
+
+    /// When something arrives that no other is in the way of.
+    pub(super) fn arrival(&mut self, way: Way) -> Time {
+        match way {
+            Way::Known(time) => time,
+            Way::Flight(flight) => self.network.carry(flight),
+        }
     }
 
     /// What so many bytes in front of a flag add to how long it takes, where nobody is in their way.
@@ -126,14 +157,14 @@ impl<'simulation> Costs<'simulation> {
         stored.after(check.barrier_ns.0).max(acknowledged).after(check.fast_check_ns.0)
     }
 
-    /// When a fetch-add gets to a rank's word.
-    pub(super) fn request(&mut self, from: Rank, home: Rank, now: Time) -> Time {
+    /// How a fetch-add gets to a rank's word.
+    pub(super) fn request(&mut self, from: Rank, home: Rank, now: Time) -> Way {
         let (from, home) = (self.node(from), self.node(home));
         if from == home {
-            return now.after(self.simulation.model.local.delay_ns.0);
+            return Way::Known(now.after(self.simulation.model.local.delay_ns.0));
         }
         let issued = now.after(self.simulation.model.store_time(FLAG_BYTES));
-        self.network.transfer(from, home, FLAG_BYTES, issued, Duration::ZERO).arrived
+        Way::Flight(self.network.send(from, home, FLAG_BYTES, issued, Duration::ZERO))
     }
 
     /// When its sender knows what a fetch-add has found, that got to the word at `now`.
@@ -146,7 +177,9 @@ impl<'simulation> Costs<'simulation> {
         now.after(self.simulation.model.atomic.delay_ns.0).after(back)
     }
 
-    fn acknowledged(&self, from: Node, to: Node, arrived: Time) -> Time {
+    /// When the sender of what has arrived can know that.
+    pub(super) fn acknowledged(&self, from: Rank, to: Rank, arrived: Time) -> Time {
+        let (from, to) = (self.node(from), self.node(to));
         arrived.after(self.network.undisturbed(to, from, FLAG_BYTES))
     }
 

@@ -8,7 +8,7 @@ use svmio_transport::Time;
 use crate::profile::Measure;
 use crate::rank::Rank;
 use crate::simulation::Simulation;
-use crate::simulation::costs::Costs;
+use crate::simulation::costs::{Check, Costs, Sent};
 
 /// What a survey measures on a simulated fabric, so that barriers can be tuned for machines that nobody has.
 ///
@@ -56,12 +56,15 @@ impl<'simulation> SimulatedMachine<'simulation> {
         let (mut free, mut last_seen, mut acknowledged) = (begun, begun, None);
         let mut seen = Vec::with_capacity(signals as usize);
         for _ in 0..signals {
-            let sent = self.costs.send(from, to, free);
-            free = sent.free;
+            let Sent { free: next, way, look, check } = self.costs.send(from, to, free);
+            // All go the same way, one behind the other.
+            let arrived = self.costs.arrival(way);
+            let known = self.costs.acknowledged(from, to, arrived);
+            free = if check == Check::Each { next.max(known) } else { next };
             // The receiver looks at one flag while the next is on its way.
-            last_seen = last_seen.max(sent.arrived).after(sent.look);
+            last_seen = last_seen.max(arrived).after(look);
             seen.push(last_seen.since(begun));
-            acknowledged = acknowledged.max(sent.acknowledged);
+            acknowledged = acknowledged.max((check == Check::Once).then_some(known));
         }
         let checked = acknowledged.map_or(free, |acknowledged| self.costs.checked(free, acknowledged));
         self.quiet = last_seen.max(checked);

@@ -57,12 +57,26 @@ pub(super) struct RankState {
     pub(super) at: usize,
     /// How many signals of that step it has sent.
     pub(super) sent: usize,
-    /// When the last of them is known to have arrived, where there is a check to be made.
+    /// How many of these may be under way still, where there is a check to be made.
+    pub(super) unchecked: usize,
+    /// When the last of the others is known to have arrived, likewise.
     pub(super) acknowledged: Option<Time>,
+    /// That it has sent them all, and makes the check.
+    pub(super) checking: Option<Checking>,
     /// What it waits for.
     pub(super) waiting: Option<Waiting>,
     /// Signals of this and later steps.
     pub(super) incoming: Vec<Incoming>,
+}
+
+/// That a rank waits for its own signals to arrive, and then for those of others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Checking {
+    pub(super) step: usize,
+    /// How many signals of others.
+    pub(super) signals: usize,
+    /// When its last one was stored.
+    pub(super) stored: Time,
 }
 
 /// That a rank waits.
@@ -76,7 +90,16 @@ pub(super) struct Waiting {
 
 impl RankState {
     pub(super) fn new(rank: Rank) -> Self {
-        Self { place: rank, at: 0, sent: 0, acknowledged: None, waiting: None, incoming: Vec::new() }
+        Self {
+            place: rank,
+            at: 0,
+            sent: 0,
+            unchecked: 0,
+            acknowledged: None,
+            checking: None,
+            waiting: None,
+            incoming: Vec::new(),
+        }
     }
 
     /// Begins to wait for so many signals of a step; tells when all are seen, if they are known.

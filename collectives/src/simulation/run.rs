@@ -4,23 +4,44 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use svmio_transport::Time;
-use svmio_transport::sim::Agenda;
+use svmio_transport::sim::{Agenda, Flight, Next};
 
 use crate::rank::Rank;
 use crate::schedule::{PartStep, Schedule, StepKind};
-use crate::simulation::costs::Costs;
-use crate::simulation::ranks::{Incoming, Parts, RankState};
+use crate::simulation::costs::{Check, Costs, Sent, Way};
+use crate::simulation::ranks::{Checking, Incoming, Parts, RankState};
 use crate::simulation::{Simulation, Timing};
 
 /// What happens.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Event {
+    /// What is under way reaches another link.
+    Fly(Box<(Flight, Cargo)>),
     /// A rank is free to go on with its step, or to begin it.
     GoOn(Rank),
     /// A rank's fetch-add gets to the word of a step at a rank.
     Count { rank: Rank, step: usize, home: Rank },
     /// A rank knows whether it came last to the word of a step at a rank.
     Counted { rank: Rank, step: usize, home: Rank, is_last: bool },
+}
+
+/// What is under way.
+#[derive(Debug, Clone, Copy)]
+enum Cargo {
+    Signal {
+        from: Rank,
+        to: Rank,
+        step: usize,
+        look: Duration,
+        /// When its sender is free again, as [`Sent`] has it.
+        free: Time,
+        check: Check,
+    },
+    FetchAdd {
+        rank: Rank,
+        step: usize,
+        home: Rank,
+    },
 }
 
 pub(super) fn run(
@@ -46,6 +67,10 @@ pub(super) fn run(
     }
     while let Some((now, event)) = run.agenda.take() {
         match event {
+            Event::Fly(mut flying) => {
+                run.costs.fly_on(&mut flying.0);
+                run.fly(flying);
+            }
             Event::GoOn(rank) => run.go_on(rank, now),
             Event::Count { rank, step, home } => run.count(rank, step, home, now),
             Event::Counted { rank, step, home, is_last } => run.counted(rank, step, home, is_last, now),
@@ -77,8 +102,8 @@ impl Run<'_> {
             StepKind::Signals => self.send(rank, part, part.awaited.len(), now),
             StepKind::FetchAdd => {
                 let home = part.signal.first().copied().unwrap_or(state.place);
-                let arrived = self.costs.request(rank, home, now);
-                self.agenda.enter(arrived, Event::Count { rank, step: part.number, home });
+                let way = self.costs.request(rank, home, now);
+                self.go(way, Cargo::FetchAdd { rank, step: part.number, home });
             }
             // Only who goes on in the place of the step's sender gets here, and waits for nobody.
             StepKind::Resume => self.send(rank, part, 0, now),
@@ -94,24 +119,74 @@ impl Run<'_> {
         };
         // Who goes on in another's place signals that one, not itself.
         let to = if to == from { state.place } else { to };
-        let sent = self.costs.send(from, to, now);
+        let Sent { free, way, look, check } = self.costs.send(from, to, now);
         state.sent += 1;
-        state.acknowledged = state.acknowledged.max(sent.acknowledged);
-        if state.sent == part.signal.len() {
-            // Waiting changes nothing for others: that it begins only when the store is done needs no event.
-            self.wait(from, part.number, awaited, sent.free);
-        } else {
-            self.agenda.enter(sent.free, Event::GoOn(from));
+        state.unchecked += usize::from(check == Check::Once);
+        // Who makes sure of each goes on when it knows of the arrival.
+        if check != Check::Each {
+            if state.sent == part.signal.len() {
+                // Waiting changes nothing for others: that it begins only when the store is done needs no event.
+                self.wait(from, part.number, awaited, free);
+            } else {
+                self.agenda.enter(free, Event::GoOn(from));
+            }
         }
-        let incoming = Incoming { step: part.number, arrived: sent.arrived, look: sent.look };
-        if let Some(seen) = self.ranks[to.index()].receive(incoming) {
-            self.finish(to, part.number, seen);
+        self.go(way, Cargo::Signal { from, to, step: part.number, look, free, check });
+    }
+
+    fn go(&mut self, way: Way, cargo: Cargo) {
+        match way {
+            Way::Known(time) => self.arrive(cargo, time),
+            Way::Flight(flight) => self.fly(Box::new((flight, cargo))),
+        }
+    }
+
+    fn fly(&mut self, flying: Box<(Flight, Cargo)>) {
+        match flying.0.next() {
+            Next::Reaches(time) => self.agenda.enter(time, Event::Fly(flying)),
+            Next::Arrives(time) => self.arrive(flying.1, time),
+        }
+    }
+
+    /// It is known when something arrives: now or later.
+    fn arrive(&mut self, cargo: Cargo, arrived: Time) {
+        let (from, to, step, look, free, check) = match cargo {
+            Cargo::Signal { from, to, step, look, free, check } => (from, to, step, look, free, check),
+            Cargo::FetchAdd { rank, step, home } => {
+                self.agenda.enter(arrived, Event::Count { rank, step, home });
+                return;
+            }
+        };
+        match check {
+            Check::Never => {}
+            Check::Once => self.acknowledge(from, self.costs.acknowledged(from, to, arrived)),
+            Check::Each => {
+                let known = self.costs.acknowledged(from, to, arrived);
+                self.agenda.enter(free.max(known), Event::GoOn(from));
+            }
+        }
+        if let Some(seen) = self.ranks[to.index()].receive(Incoming { step, arrived, look }) {
+            self.finish(to, step, seen);
+        }
+    }
+
+    /// It is known when a rank can know that a signal of its step has arrived.
+    fn acknowledge(&mut self, rank: Rank, known: Time) {
+        let state = &mut self.ranks[rank.index()];
+        state.unchecked -= 1;
+        state.acknowledged = state.acknowledged.max(Some(known));
+        if let Some(Checking { step, signals, stored }) = state.checking.take_if(|_| state.unchecked == 0) {
+            self.wait(rank, step, signals, stored);
         }
     }
 
     /// All signals of a step are sent: checks that they have arrived, and waits for those that come.
     fn wait(&mut self, rank: Rank, step: usize, signals: usize, now: Time) {
         let state = &mut self.ranks[rank.index()];
+        if state.unchecked > 0 {
+            state.checking = Some(Checking { step, signals, stored: now });
+            return;
+        }
         let since =
             state.acknowledged.take().map_or(now, |acknowledged| self.costs.checked(now, acknowledged));
         if let Some(seen) = state.wait(step, signals, since) {

@@ -158,19 +158,6 @@ impl State {
         begun.after(injection + pause)
     }
 
-    /// Brings a part into the network; returns when that began.
-    fn carry(&mut self, packet: Packet) -> Time {
-        let (from, to) = (self.node(packet.from), self.node(packet.to));
-        let (departed, arrived) = if from == to {
-            (self.now, self.now.after(packet.injection + self.model.local.delay_ns.0))
-        } else {
-            let passage = self.network.transfer(from, to, packet.bytes, self.now, packet.injection);
-            (passage.departed, passage.arrived)
-        };
-        self.agenda.enter(arrived, Event::Arrive(packet));
-        departed
-    }
-
     /// A part is read where it is, and set on its way to who wants it.
     pub(crate) fn fetch(&mut self, packet: Packet) {
         let Cargo::Fetch { chain, target, offset, length, local } = packet.cargo else { return };

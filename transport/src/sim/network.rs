@@ -1,9 +1,11 @@
 //! The network: nodes, links, and how long what takes on them. It knows nothing of processes or coroutines.
 //!
-//! A transfer reserves each link of its route for as long as its bytes take there, one behind the other: it passes
-//! through (the head does not wait for the tail), it queues where a link is in use, and it gets no more than a
-//! link's bandwidth. Whoever sends more than [`quantum`](Network::quantum) bytes divides them, and issues each part
-//! when it begins, so that others get their turns between.
+//! A transfer has each link of its route for as long as its bytes take there, one behind the other: it passes
+//! through (the head does not wait for the tail), it gets no more than a link's bandwidth, and it queues where a link is
+//! in use, behind all whose heads came before its own, and before all others, whenever they were issued. So it is taken
+//! from link to link at the time at which its head reaches each: who sends has a [`Flight`], and says when that time has
+//! come. Whoever sends more than [`quantum`](Network::quantum) bytes divides them, and issues each part when it begins, so
+//! that others get their turns between.
 
 use std::time::Duration;
 
@@ -28,13 +30,41 @@ impl Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkId(pub u32);
 
-/// When a transfer came and went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passage {
+/// A transfer under way.
+#[derive(Debug)]
+pub struct Flight {
+    route: Vec<LinkId>,
+    /// How many links of its route it has passed, or is passing.
+    passed: usize,
+    bytes: u64,
+    departed: Time,
+    /// When its first byte is beyond those links.
+    head: Time,
+    /// And its last one.
+    tail: Time,
+}
+
+impl Flight {
     /// When its first byte entered the first link.
-    pub departed: Time,
-    /// When its last byte arrived.
-    pub arrived: Time,
+    #[must_use]
+    pub fn departed(&self) -> Time {
+        self.departed
+    }
+
+    /// What becomes of it next.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        if self.passed == self.route.len() { Next::Arrives(self.tail) } else { Next::Reaches(self.head) }
+    }
+}
+
+/// What becomes of a transfer that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Its head reaches a link at this time: then the network is to have it [`go on`](Network::go_on).
+    Reaches(Time),
+    /// Its last byte arrives.
+    Arrives(Time),
 }
 
 /// What a link has carried.
@@ -52,13 +82,14 @@ pub struct Network {
     routes: Routes,
     links: Vec<Link>,
     quantum: u64,
-    route: Vec<LinkId>,
 }
 
 #[derive(Debug)]
 struct Link {
     bandwidth: Bandwidth,
     delay: Duration,
+    /// Whether all that it carries comes from one other link, and so in the order in which it passed that one.
+    is_in_line: bool,
     free_at: Time,
     used: LinkUse,
 }
@@ -76,10 +107,11 @@ impl Network {
                 } else {
                     (model.links.bandwidth_mib_per_s, model.links.hop_ns.0 + routes.switch_delay(link))
                 };
-                Link { bandwidth, delay, free_at: Time(0), used: LinkUse::default() }
+                let is_in_line = routes.is_in_line(link);
+                Link { bandwidth, delay, is_in_line, free_at: Time(0), used: LinkUse::default() }
             })
             .collect();
-        Self { routes, links, quantum: model.links.quantum_bytes.bytes() as u64, route: Vec::new() }
+        Self { routes, links, quantum: model.links.quantum_bytes.bytes() as u64 }
     }
 
     /// How finely long transfers should be divided, in bytes.
@@ -89,32 +121,47 @@ impl Network {
     }
 
     /// Sends `bytes` from one node to another. The sender begins at `issued` and needs at least `injection` to
-    /// bring all of them to the first link. Transfers are to be issued in the order of their times.
-    pub fn transfer(
-        &mut self,
-        from: Node,
-        to: Node,
-        bytes: u64,
-        issued: Time,
-        injection: Duration,
-    ) -> Passage {
-        let mut head = issued;
-        let mut tail = issued.after(injection);
-        let mut departed = None;
-        self.route.clear();
-        self.routes.find(from, to, &mut self.route);
-        for &LinkId(link) in &self.route {
-            let link = &mut self.links[link as usize];
-            let start = head.max(link.free_at);
-            departed = departed.or(Some(start));
-            let occupied = link.bandwidth.time_for(bytes);
-            link.free_at = start.after(occupied);
-            link.used.bytes += bytes;
-            link.used.busy += occupied;
-            head = start.after(link.delay);
-            tail = tail.max(link.free_at).after(link.delay);
+    /// bring all of them to the first link. Transfers are to be issued, and to go on, in the order of these times.
+    pub fn send(&mut self, from: Node, to: Node, bytes: u64, issued: Time, injection: Duration) -> Flight {
+        let (head, tail) = (issued, issued.after(injection));
+        let mut flight =
+            Flight { route: self.route(from, to), passed: 0, bytes, departed: issued, head, tail };
+        if let Some(&LinkId(first)) = flight.route.first() {
+            flight.departed = issued.max(self.links[first as usize].free_at);
+            self.go_on(&mut flight);
         }
-        Passage { departed: departed.unwrap_or(issued), arrived: tail }
+        flight
+    }
+
+    /// Takes a transfer over the link that its head reaches now.
+    pub fn go_on(&mut self, flight: &mut Flight) {
+        while let Some(&LinkId(link)) = flight.route.get(flight.passed) {
+            let link = &mut self.links[link as usize];
+            let start = flight.head.max(link.free_at);
+            let occupied = link.bandwidth.time_for(flight.bytes);
+            link.free_at = start.after(occupied);
+            link.used.bytes += flight.bytes;
+            link.used.busy += occupied;
+            flight.head = start.after(link.delay);
+            flight.tail = flight.tail.max(link.free_at).after(link.delay);
+            flight.passed += 1;
+            // Nobody gets between on the way to one in line: what comes of it there is known by now.
+            let next = flight.route.get(flight.passed);
+            if !next.is_some_and(|next| self.links[next.0 as usize].is_in_line) {
+                break;
+            }
+        }
+    }
+
+    /// Takes a transfer all its way, and returns when it arrives: for one that meets no other that is under way, but those
+    /// that went the same way before it.
+    pub fn carry(&mut self, mut flight: Flight) -> Time {
+        loop {
+            match flight.next() {
+                Next::Reaches(_) => self.go_on(&mut flight),
+                Next::Arrives(time) => return time,
+            }
+        }
     }
 
     /// How long `bytes` take from one node to another when nobody else is there.

@@ -73,6 +73,21 @@ impl Routes {
         }
     }
 
+    /// Whether all that passes a link has passed the same one before it, or none.
+    pub(crate) fn is_in_line(&self, link: LinkId) -> bool {
+        let LinkId(number) = link;
+        let leads_in = self.is_adapter(link) && number >= self.nodes;
+        match self.shape {
+            // Into a node come those of its row, and those of its column.
+            Shape::Torus { .. } => false,
+            Shape::Ring | Shape::Ringlets { .. } => leads_in,
+            // And each node's way up to the switch.
+            Shape::Switch { .. } | Shape::FatTree { .. } => {
+                leads_in || (2 * self.nodes..3 * self.nodes).contains(&number)
+            }
+        }
+    }
+
     /// Appends the links from one node to another, in order; none from a node to itself.
     pub(crate) fn find(&self, from: Node, to: Node, route: &mut Vec<LinkId>) {
         if from == to {

@@ -14,7 +14,7 @@ use crate::sim::engine::{Chain, ChainId, Engine};
 use crate::sim::faults::Faults;
 use crate::sim::losses::Life;
 use crate::sim::model::Model;
-use crate::sim::network::{Network, Node};
+use crate::sim::network::{Flight, Network, Node};
 use crate::sim::report::{RankReport, Waiter};
 use crate::sim::traffic::{Answer, Packet};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Resume { task: usize, waking: u64 },
     /// A packet begins to enter the network.
     Depart(Packet),
+    /// Its first byte reaches another link.
+    GoOn(Packet, Flight),
     /// Its last byte is there.
     Arrive(Packet),
     /// A chain is handed to its node's engine.
@@ -236,6 +238,7 @@ impl State {
                 }
             }
             Event::Depart(packet) => self.depart(packet),
+            Event::GoOn(packet, flight) => self.go_on(packet, flight),
             Event::Arrive(packet) => self.arrive(packet),
             Event::Posted(chain) => self.posted(chain),
             Event::Engine(node) => self.run_engine(node),

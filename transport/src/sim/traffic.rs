@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::memory::{SharedMemory, UserMemory};
 use crate::sim::engine::ChainId;
 use crate::sim::memory;
+use crate::sim::network::{Flight, Next};
 use crate::sim::state::{Awaited, Effect, Event, State, Target};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
 
@@ -97,15 +98,41 @@ impl State {
 
     /// A packet enters the network now.
     pub(crate) fn depart(&mut self, packet: Packet) {
-        if !self.has_adapter(packet.from) {
-            return;
+        if self.has_adapter(packet.from) {
+            self.carry(packet);
         }
+    }
+
+    /// Brings a packet into the network now; returns when that begins.
+    pub(crate) fn carry(&mut self, packet: Packet) -> Time {
         let (from, to) = (self.node(packet.from), self.node(packet.to));
-        let mut arrived = if from == to {
-            self.now.after(packet.injection + self.model.local.delay_ns.0)
-        } else {
-            self.network.transfer(from, to, packet.bytes, self.now, packet.injection).arrived
-        };
+        if from == to {
+            let arrived = self.now.after(packet.injection + self.model.local.delay_ns.0);
+            self.arrive_at(packet, arrived);
+            return self.now;
+        }
+        let flight = self.network.send(from, to, packet.bytes, self.now, packet.injection);
+        let departed = flight.departed();
+        self.fly(packet, flight);
+        departed
+    }
+
+    /// The first byte of a packet reaches another link now.
+    pub(crate) fn go_on(&mut self, packet: Packet, mut flight: Flight) {
+        self.network.go_on(&mut flight);
+        self.fly(packet, flight);
+    }
+
+    fn fly(&mut self, packet: Packet, flight: Flight) {
+        match flight.next() {
+            Next::Reaches(time) => self.agenda.enter(time, Event::GoOn(packet, flight)),
+            Next::Arrives(time) => self.arrive_at(packet, time),
+        }
+    }
+
+    /// Has a packet arrive when the network has brought it there, or later. Of a pair, all come here in the order in which
+    /// they were sent.
+    fn arrive_at(&mut self, packet: Packet, mut arrived: Time) {
         if let Cargo::Write(write) = &packet.cargo {
             arrived = arrived.after(write.late_by);
         }
