@@ -25,6 +25,8 @@ pub trait Abi: Sized + Copy + Debug + Send + Sync + 'static {
     const VERSION_MARK: &'static str;
     /// The address that `MPI_STATUS_IGNORE` is.
     const STATUS_IGNORE: usize;
+    /// `MPI_PROC_NULL`.
+    const PROC_NULL: c_int;
     /// `MPI_MAX_ERROR_STRING`: bytes, the closing zero included.
     const MAX_ERROR_STRING: usize;
 
@@ -127,6 +129,8 @@ pub struct Constants<A: Abi> {
     pub info_null: Info<A>,
     /// `MPI_FILE_NULL`.
     pub file_null: MpiFile,
+    /// `MPI_ERRORS_RETURN`.
+    pub errors_return: Errhandler<A>,
 }
 
 /// `MPI_MODE_*`, equal in all families.

@@ -43,6 +43,7 @@ macro_rules! functions {
             library: Library,
             pub(crate) testing: Testing<A>,
             combiner_named: OnceLock<c_int>,
+            judging: OnceLock<Option<Comm<A>>>,
             $($field: unsafe extern "C" fn($($argument),*) -> c_int,)*
             $($rare: Option<$kind>,)*
         }
@@ -55,6 +56,7 @@ macro_rules! functions {
                     library,
                     testing: Testing::new(),
                     combiner_named: OnceLock::new(),
+                    judging: OnceLock::new(),
                     // SAFETY: each type is that of the function in mpi.h (MPI-3.1).
                     $($field: unsafe { library.function($symbol) }?,)*
                     // SAFETY: each type is that of the function in the headers that the type's own comment names.
@@ -72,6 +74,7 @@ functions! {
             fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>);
         allgatherv = c"PMPI_Allgatherv":
             fn(*const c_void, c_int, Datatype<A>, *mut c_void, *const c_int, *const c_int, Datatype<A>, Comm<A>);
+        send = c"PMPI_Send": fn(*const c_void, c_int, Datatype<A>, c_int, c_int, Comm<A>);
         bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>);
         iallreduce = c"PMPI_Iallreduce":
             fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>, *mut Request<A>);
@@ -82,6 +85,7 @@ functions! {
         comm_split = c"PMPI_Comm_split": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
         comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
         comm_test_inter = c"PMPI_Comm_test_inter": fn(Comm<A>, *mut c_int);
+        comm_set_errhandler = c"PMPI_Comm_set_errhandler": fn(Comm<A>, Errhandler<A>);
         comm_create_keyval = c"PMPI_Comm_create_keyval":
             fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
         comm_get_attr = c"PMPI_Comm_get_attr": fn(Comm<A>, c_int, *mut c_void, *mut c_int);

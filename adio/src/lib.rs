@@ -21,8 +21,9 @@
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
 //!   in a cluster that they form, which `clusters` leaves at the end of `MPI_Finalize`.
-//! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, `closing` closes and removes it,
-//!   `reopening` keeps what ROMIO made of files that are opened again and again. `noted` is what a thread notes meanwhile.
+//! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, in one of the `modes` that MPI
+//!   permits, `appending` moves its pointers to the end, `closing` closes and removes it, `reopening` keeps what ROMIO made
+//!   of files that are opened again and again. `noted` is what a thread notes meanwhile.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what
 //!   those of a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's
 //!   job or one of their own (`jobs`). `progress` has MPI go on while they wait there. Over a network it is MPI, and
@@ -54,6 +55,7 @@
 pub mod abi;
 mod access;
 mod amounts;
+mod appending;
 mod background;
 mod calls;
 mod choosing;
@@ -76,6 +78,7 @@ mod jobs;
 pub mod layout;
 pub mod library;
 mod linked;
+mod modes;
 mod noted;
 mod opening;
 mod ordered;

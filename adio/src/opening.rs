@@ -101,6 +101,10 @@ fn open_with_team<A: Abi>(
     if role == Role::Data {
         reopening::note_agreed(standing);
     }
+    let end = match access_mode & amode::APPEND {
+        0 => None,
+        _ => Some(end_for_all(&team, &file)?),
+    };
     let rule = rule(&venue, &file);
     if role == Role::Data && team.member() == 0 {
         log(&file, visibility);
@@ -110,8 +114,18 @@ fn open_with_team<A: Abi>(
     handle.visibility = visibility;
     handle.has_given_segment_size = asked.has_segment_size;
     handle.may_be_kept = standing == Standing::Returning;
-    adopt(fd, handle, access_mode);
+    adopt(fd, handle, access_mode, end);
     Ok(())
+}
+
+/// Where the file ends, the same on all ranks: their nodes may not have heard of the same writes.
+fn end_for_all(team: &Team, file: &File) -> Result<i64, Failure> {
+    team.agree_with_size(file, Ok::<_, Failure>(()), [end_of(file)]).map(|[end]| end)
+}
+
+/// Where the file ends, as far as this process's node knows.
+fn end_of(file: &File) -> i64 {
+    i64::try_from(file.size()).unwrap_or(i64::MAX)
 }
 
 /// A file that is being opened by all ranks.
@@ -244,8 +258,9 @@ pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<
     let venue = Venue::alone()?;
     let asked = Asked::of(mpi, fd, access_mode, Role::Data);
     let (file, _) = venue.open(&name(fd)?, &asked.options).map_err(Failure::from)?;
-    let rule = rule(&venue, &file);
-    adopt(fd, Handle::new(file, Role::Data, team, venue, rule), access_mode);
+    let (rule, end) = (rule(&venue, &file), end_of(&file));
+    let end = Some(end).filter(|_| access_mode & amode::APPEND != 0);
+    adopt(fd, Handle::new(file, Role::Data, team, venue, rule), access_mode, end);
     Ok(())
 }
 
@@ -267,15 +282,17 @@ pub unsafe fn agreed<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, mine: c_int)
     }
 }
 
-fn adopt<A: Abi>(fd: &mut RomioFile<A>, handle: Handle, access_mode: c_int) {
-    if access_mode & amode::APPEND != 0 {
-        fd.fp_ind = i64::try_from(handle.file.size()).unwrap_or(i64::MAX);
+/// Gives ROMIO's structure the file that was opened; its pointer is at the `end` where one appends.
+fn adopt<A: Abi>(fd: &mut RomioFile<A>, handle: Handle, access_mode: c_int, end: Option<i64>) {
+    if let Some(end) = end {
+        fd.fp_ind = end;
     }
     fd.fd_sys = -1;
     fd.fp_sys_posn = -1;
     fd.blksize = i64::try_from(handle.file.segment_size().bytes()).unwrap_or(i64::MAX);
     fd.is_open = 1;
-    fd.access_mode = access_mode;
+    // Open MPI's ROMIO would move the shared pointer next; `appending` does.
+    fd.access_mode = access_mode & !amode::APPEND;
     if handle.role == Role::Data {
         venue::note_open(OsStr::from_bytes(fd.name().to_bytes()), &handle.venue);
     }

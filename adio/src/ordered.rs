@@ -50,6 +50,9 @@ pub unsafe fn check_ordered_part<A: Abi>(
     if datatype.0 == mpi.constants.datatype_null.0 {
         return refused(ErrorClass::Argument, "the datatype is MPI_DATATYPE_NULL");
     }
+    if !mpi.is_committed(datatype) {
+        return refused(ErrorClass::Argument, "the datatype is not committed");
+    }
     let (bytes, unit) = (times.saturating_mul(mpi.type_size(datatype)), fd.etype_size());
     if unit != 0 && bytes % unit != 0 {
         return refused(ErrorClass::Io, &format!("{bytes} bytes are no multiple of an etype's {unit}"));

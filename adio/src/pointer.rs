@@ -174,8 +174,8 @@ pub unsafe fn open_shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: Mpi
 /// ranks.
 ///
 /// # Errors
-/// `MPI_ERR_NOT_SAME` where the ranks do not ask for the same, `MPI_ERR_ARG` where that is before the view; that the
-/// pointer cannot be read, or that a rank is lost: on all ranks.
+/// `MPI_ERR_NOT_SAME` where the ranks do not ask for the same, `MPI_ERR_ARG` where that is before the view, or `whence`
+/// is none of MPI's; that the pointer cannot be read, or that a rank is lost: on all ranks.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of the device's file `file`, and every rank of the file makes the same call.
@@ -198,6 +198,11 @@ pub unsafe fn shared_target<A: Abi>(
         }
         (team, name)
     };
+    // Refused by each rank, for it is the same on all of them.
+    if ![SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence) {
+        let message = format!("{name}: the shared file pointer is not moved by the way {whence}");
+        return Err(Failure::new(ErrorClass::Argument, message));
+    }
     let found = || {
         let base = match whence {
             // SAFETY: the caller vouches for the file.

@@ -72,6 +72,9 @@ fn permitted<A: Abi>(
     if [etype, filetype].iter().any(|datatype| datatype.0 == mpi.constants.datatype_null.0) {
         return refused("the etype or the file type is MPI_DATATYPE_NULL");
     }
+    if ![etype, filetype].iter().all(|datatype| mpi.is_committed(*datatype)) {
+        return refused("the etype or the file type is not committed");
+    }
     match fd.is_sequential() {
         true if displacement != DISPLACEMENT_CURRENT => {
             return refused(&format!(

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS};
+use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SEEK_SET, SUCCESS};
 use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
@@ -252,9 +252,8 @@ pub unsafe fn file_seek_shared<A: Plug>(
         }
         // SAFETY: an open file of the device's is ROMIO's structure.
         let askable = |fd: &*mut RomioFile<A>| unsafe { !(**fd).is_sequential() };
-        let known = [SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence);
         let (offset, whence) = match A::opened(file).filter(askable) {
-            Some(fd) if known => {
+            Some(fd) => {
                 // SAFETY: as above.
                 let (code, _) = unsafe { mpi.shared_pointer(file) };
                 svmio_adio::settle();
@@ -271,7 +270,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
                     Err(failure) => return mpi.report_on(file, failure.to_code(mpi)),
                 }
             }
-            _ => (offset, whence),
+            None => (offset, whence),
         };
         let code = heard(mpi, file, || seek(mpi, offset, whence));
         svmio_adio::settle();

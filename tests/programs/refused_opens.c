@@ -1,5 +1,5 @@
 /* refused_opens FILE STOCK: a file is opened by what cannot open one, MPI_COMM_NULL or an intercommunicator, or in an
- * access mode in which none can be opened. Whoever tries hears so, by the class and by the error handler, has no file
+ * access mode in which none can be opened, by all ranks or by one. Whoever tries hears so, by the class and by the error handler, has no file
  * then, and waits for nobody who does not try; so it is with a handler of the program's, too. Of a STOCK file nothing
  * is asked but that the job goes on. */
 #include "check.h"
@@ -73,8 +73,11 @@ static void in_no_mode(void) {
                    MPI_MODE_RDONLY | MPI_MODE_EXCL, MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL};
     doing = "modes that make no sense";
     for (int i = 0; i < (int)(sizeof modes / sizeof *modes); i++) refused(MPI_COMM_WORLD, modes[i], MPI_ERR_AMODE, 1);
-    doing = "modes that differ";
     int is_mine = rank == 1, amode = MPI_MODE_RDWR | MPI_MODE_CREATE;
+    doing = "modes that make no sense, of one rank";
+    for (int i = 0; i < (int)(sizeof modes / sizeof *modes); i++)
+        refused(MPI_COMM_WORLD, rank == i % ranks ? modes[i] : amode, MPI_ERR_AMODE, 1);
+    doing = "modes that differ";
     refused(MPI_COMM_WORLD, is_mine ? MPI_MODE_RDWR : amode, MPI_ERR_NOT_SAME, 1);
     refused(MPI_COMM_WORLD, is_mine ? MPI_MODE_WRONLY | MPI_MODE_CREATE : amode, MPI_ERR_NOT_SAME, 1);
     opened(MPI_COMM_WORLD);

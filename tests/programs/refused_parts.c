@@ -69,7 +69,7 @@ static int begin_read_large(MPI_File file, MPI_Offset at, int count, MPI_Datatyp
 
 static access *const writes[] = {write_at, write_all, begin_write_at, begin_write_large};
 static access *const reads[] = {read_at, read_all, begin_read_at, begin_read_large};
-enum { METHODS = 4, KINDS = 3 };
+enum { METHODS = 4, KINDS = 3, ORDERED_KINDS = 5 };
 
 /* The last rank's part is refused: for its count, its datatype or its place. */
 static void refused(access *do_access, MPI_File file, MPI_Offset at, int kind) {
@@ -153,12 +153,14 @@ static int ordered(MPI_File file, int how, int count, MPI_Datatype datatype) {
 static void orders(MPI_File file) {
     doing = "ordered accesses";
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MPI_Datatype uncommitted;
+    MPI_Type_contiguous(1, MPI_INT, &uncommitted);
     for (int bad = 0; bad < ranks; bad++)
         for (int how = 0; how < 4; how++) {
             MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
-            for (int kind = 0; kind < KINDS; kind++) {
-                int count[] = {-1, 1, 3}, is_mine = rank == bad;
-                MPI_Datatype datatype[] = {MPI_INT, MPI_DATATYPE_NULL, MPI_BYTE};
+            for (int kind = 0; kind < ORDERED_KINDS; kind++) {
+                int count[] = {-1, 1, 3, 1, 0}, is_mine = rank == bad;
+                MPI_Datatype datatype[] = {MPI_INT, MPI_DATATYPE_NULL, MPI_BYTE, uncommitted, uncommitted};
                 int code = ordered(file, how, is_mine ? count[kind] : 1, is_mine ? datatype[kind] : MPI_INT);
                 HOLDS(told(code) != MPI_SUCCESS);
             }
@@ -173,6 +175,7 @@ static void orders(MPI_File file) {
             MPI_OK(ordered(file, how / 2 * 2 + 1, 1, MPI_INT));
             EQUAL(memcmp(bytes, &value, sizeof value), 0);
         }
+    MPI_Type_free(&uncommitted);
     MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
 }
 

@@ -105,14 +105,26 @@ static void data_of_an_empty_etype(void) {
     MPI_Type_free(&empty);
 }
 
+/* Of all ranks, or of one alone. */
+static void not_committed(void) {
+    MPI_Datatype type;
+    MPI_Type_contiguous(4, MPI_INT, &type);
+    for (int all = 0; all < 2; all++) {
+        MPI_Datatype own = all || rank == 1 ? type : MPI_INT;
+        MPI_FAILS(MPI_File_set_view(file, 0, MPI_INT, own, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+        MPI_FAILS(MPI_File_set_view(file, 0, own, own, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    }
+    MPI_Type_free(&type);
+}
+
 static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype, no_etype,
                                         no_filetype, same_bytes_twice, going_back, before_the_beginning,
                                         one_before_the_other, one_rank_alone, representation_of_one_rank,
-                                        data_of_an_empty_etype};
+                                        data_of_an_empty_etype, not_committed};
 static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype", "no etype",
                                     "no file type", "the same bytes twice", "going back", "before the beginning",
                                     "one before the other", "one rank alone", "representation of one rank",
-                                    "data of an empty etype"};
+                                    "data of an empty etype", "types that are not committed"};
 
 /* Writes half, has a view refused, writes the other half, and finds each number in its place. */
 static void view_stays(int which, int is_handled) {
@@ -258,8 +270,8 @@ static void empty_block_first(void) {
     MPI_Type_free(&type);
 }
 
-/* In sequential mode a view begins where the shared pointer is, and nowhere else. */
-static void elsewhere_in_sequential_mode(const char *name) {
+/* In sequential mode a view begins where the shared pointer is, and nowhere else; ROMIO is given its file type. */
+static void refused_in_sequential_mode(const char *name) {
     MPI_OK(MPI_File_close(&file));
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &file));
     MPI_Offset elsewhere[] = {0, 4, -4};
@@ -267,6 +279,15 @@ static void elsewhere_in_sequential_mode(const char *name) {
         MPI_Offset place = rank == 1 ? elsewhere[i] : MPI_DISPLACEMENT_CURRENT;
         MPI_FAILS(MPI_File_set_view(file, place, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     }
+    MPI_Datatype type;
+    MPI_Type_contiguous(4, MPI_INT, &type);
+    for (int one = 0; one < ranks; one++) {
+        MPI_Datatype own = rank == one ? type : MPI_INT;
+        MPI_Offset here = MPI_DISPLACEMENT_CURRENT;
+        MPI_FAILS(MPI_File_set_view(file, here, MPI_INT, own, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+        MPI_FAILS(MPI_File_set_view(file, here, own, own, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    }
+    MPI_Type_free(&type);
     MPI_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
 }
 
@@ -298,8 +319,8 @@ int main(int argc, char **argv) {
     doing = "reading the same bytes twice";
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     read_twice(argv[1]);
-    doing = "another displacement in sequential mode";
-    elsewhere_in_sequential_mode(argv[1]);
+    doing = "sequential mode";
+    refused_in_sequential_mode(argv[1]);
     doing = "";
     MPI_OK(MPI_File_close(&file));
     MPI_Type_free(&filetype);

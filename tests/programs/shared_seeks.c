@@ -1,7 +1,8 @@
 /* The shared file pointer is moved, also to and beyond the end of the file: all ranks hear the same of it, and none is left waiting. */
 #include "check.h"
 
-enum { INTS = 10 };
+/* How many integers are written; what is none of MPI's ways to move a pointer. */
+enum { INTS = 10, NO_WAY = 17 };
 
 static MPI_File file;
 
@@ -22,6 +23,9 @@ static void seeks(int ints) {
     MPI_FAILS(MPI_File_seek_shared(file, -ints, MPI_SEEK_CUR), MPI_ERR_ARG);
     MPI_FAILS(MPI_File_seek_shared(file, rank, MPI_SEEK_SET), MPI_ERR_NOT_SAME);
     MPI_FAILS(MPI_File_seek_shared(file, 0, rank == 1 ? MPI_SEEK_END : MPI_SEEK_SET), MPI_ERR_NOT_SAME);
+    for (int one = 0; one < ranks; one++)
+        MPI_FAILS(MPI_File_seek_shared(file, 0, rank == one ? NO_WAY : MPI_SEEK_SET), MPI_ERR_NOT_SAME);
+    MPI_FAILS(MPI_File_seek_shared(file, 0, NO_WAY), MPI_ERR_ARG);
     MPI_FAILS(MPI_File_seek_shared(file, -ints - 1, MPI_SEEK_END), MPI_ERR_ARG);
     goes_to(0, MPI_SEEK_CUR, ints - 1);
 }

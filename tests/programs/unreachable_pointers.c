@@ -9,6 +9,7 @@
 enum { LENGTH = 16 };
 
 static MPI_File file, in_sequence;
+static const char *name;
 static int calls;
 
 static void count_call(MPI_File *failed_file, int *code, ...) {
@@ -43,6 +44,20 @@ static int set_view_in_sequence(void) {
     return MPI_File_set_view(in_sequence, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
 }
 
+static int append(void) {
+    MPI_File appended;
+    int code = MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_WRONLY | MPI_MODE_APPEND, MPI_INFO_NULL, &appended);
+    HOLDS((code == MPI_SUCCESS) == (appended != MPI_FILE_NULL));
+    return code != MPI_SUCCESS ? code : MPI_File_close(&appended);
+}
+static int append_in_sequence(void) {
+    MPI_File appended;
+    int amode = MPI_MODE_WRONLY | MPI_MODE_APPEND | MPI_MODE_SEQUENTIAL;
+    int code = MPI_File_open(MPI_COMM_WORLD, name, amode, MPI_INFO_NULL, &appended);
+    HOLDS((code == MPI_SUCCESS) == (appended != MPI_FILE_NULL));
+    return code != MPI_SUCCESS ? code : MPI_File_close(&appended);
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -56,6 +71,8 @@ static const struct {
     {"seek_shared", seek_shared},
     {"get_position_shared", get_position_shared},
     {"set_view in sequence", set_view_in_sequence},
+    {"append", append},
+    {"append in sequence", append_in_sequence},
 };
 
 /* Takes all that is left in the file system of the path. */
@@ -90,16 +107,18 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     CHECK(argc == 4, "usage: unreachable_pointers REPORTS NAME BALLAST");
     report_to(argv[1]);
+    name = argv[2];
     MPI_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     int amode = MPI_MODE_CREATE | MPI_MODE_RDWR;
-    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[2], amode, MPI_INFO_NULL, &file));
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, amode, MPI_INFO_NULL, &file));
     int sequential = MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL;
-    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[2], sequential, MPI_INFO_NULL, &in_sequence));
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, sequential, MPI_INFO_NULL, &in_sequence));
     MPI_Errhandler handler;
     MPI_OK(MPI_File_create_errhandler(count_call, &handler));
     MPI_OK(MPI_File_set_errhandler(file, handler));
     MPI_OK(MPI_File_set_errhandler(in_sequence, handler));
+    MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, handler));
     MPI_OK(MPI_Errhandler_free(&handler));
     if (rank == 0) MPI_OK(MPI_File_write_at(file, 0, header, LENGTH, MPI_BYTE, MPI_STATUS_IGNORE));
     MPI_OK(MPI_File_sync(file));
@@ -119,6 +138,8 @@ int main(int argc, char **argv) {
     MPI_OK(MPI_File_get_position_shared(file, &position));
     EQUAL(position, ranks * LENGTH);
     MPI_OK(set_view_in_sequence());
+    MPI_OK(append());
+    MPI_OK(append_in_sequence());
     MPI_OK(MPI_File_close(&in_sequence));
     MPI_OK(MPI_File_close(&file));
     MPI_Finalize();

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use super::{Abi, Comm, Constants, Datatype, Info, MpiFile, Op, Request};
+use super::{Abi, Comm, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request};
 use crate::calls::Mpi;
 use crate::failure::ErrorClass;
 use crate::library::{Library, SymbolError};
@@ -18,6 +18,7 @@ impl Abi for Mpich {
     const NAME: &'static str = "MPICH";
     const VERSION_MARK: &'static str = "MPICH Version:";
     const STATUS_IGNORE: usize = 1;
+    const PROC_NULL: c_int = -1;
     const MAX_ERROR_STRING: usize = 512;
     const WRAPS_CODES: bool = true;
     const LONGEST_INFO_VALUE: usize = 1024;
@@ -64,6 +65,7 @@ impl Abi for Mpich {
             comm_null: Comm(0x0400_0000),
             info_null: Info(0x1c00_0000),
             file_null: MpiFile(std::ptr::null_mut()),
+            errors_return: Errhandler(0x5400_0001),
         })
     }
 

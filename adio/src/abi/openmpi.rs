@@ -36,6 +36,7 @@ impl Abi for OpenMpi {
     const NAME: &'static str = "Open MPI";
     const VERSION_MARK: &'static str = "Open MPI v";
     const STATUS_IGNORE: usize = 0;
+    const PROC_NULL: c_int = -2;
     const MAX_ERROR_STRING: usize = 256;
     const LONGEST_INFO_VALUE: usize = 255;
     const ORDERS: [c_int; 2] = [0, 1];
@@ -95,6 +96,7 @@ impl Abi for OpenMpi {
             comm_null: Comm(address(c"ompi_mpi_comm_null")?),
             info_null: Info(address(c"ompi_mpi_info_null")?),
             file_null: MpiFile(library.variable(c"ompi_mpi_file_null")?),
+            errors_return: Errhandler(address(c"ompi_mpi_errors_return")?),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_longlong, c_void};
 
 use super::{Mpi, check};
-use crate::abi::{Abi, Datatype, SUCCESS};
+use crate::abi::{Abi, Comm, Datatype, SUCCESS};
 use crate::failure::{ErrorClass, Failure};
 
 /// The function that made a datatype.
@@ -285,6 +285,27 @@ impl<A: Abi> Mpi<A> {
     /// Whether `datatype` was there from the beginning.
     pub(crate) fn is_predefined(&self, datatype: Datatype<A>) -> bool {
         self.envelope(datatype).is_some_and(|envelope| envelope.combiner == Some(Combiner::Predefined))
+    }
+
+    /// Whether `datatype`, which is one, may be used for data: MPI itself judges, as one is sent to nobody. Where it
+    /// cannot be asked, it may.
+    pub(crate) fn is_committed(&self, datatype: Datatype<A>) -> bool {
+        if self.is_predefined(datatype) {
+            return true;
+        }
+        let Some(comm) = *self.judging.get_or_init(|| self.forgiving_comm()) else { return true };
+        // MPICH looks at the datatype only where there is one, and somewhere.
+        let (somewhere, one, tag) = ((&raw const comm).cast(), 1, 0);
+        // SAFETY: of a message to MPI_PROC_NULL no byte is read; what is wrong with the datatype is returned.
+        unsafe { (self.send)(somewhere, one, datatype, A::PROC_NULL, tag, comm) == SUCCESS }
+    }
+
+    /// A communicator of this process alone whose error handler returns; it stays until the process ends.
+    fn forgiving_comm(&self) -> Option<Comm<A>> {
+        let comm = self.another_self()?;
+        // SAFETY: a communicator that was made just now, and a handler that is there from the beginning.
+        let code = unsafe { (self.comm_set_errhandler)(comm, self.constants.errors_return) };
+        (code == SUCCESS).then_some(comm)
     }
 
     /// A datatype of `bytes` bytes in a row, with a gap of so many before the next one.

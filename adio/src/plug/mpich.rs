@@ -17,8 +17,9 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{COOKIE, FunctionTable, RomioFile, SLOTS, slot};
 use crate::library::read_memory;
+use crate::modes;
 use crate::reopening::Opener;
-use crate::{opening, table};
+use crate::{appending, opening, table};
 
 /// ROMIO's number of Unix file systems.
 const UNIX_FILE_SYSTEM: c_int = 152;
@@ -38,9 +39,17 @@ impl Plug for Mpich {
         info: Info<Mpich>,
         file: *mut MpiFile,
     ) -> c_int {
-        if name.to_bytes().len() > LONGEST_NAME {
+        let mine = if name.to_bytes().len() > LONGEST_NAME {
             let message = format!("name too long: 4,000 bytes are possible: svm:{}", name.to_string_lossy());
-            return mpi.report(Failure::new(ErrorClass::BadFile, message).to_code(mpi));
+            Err(Failure::new(ErrorClass::BadFile, message))
+        } else {
+            Ok(())
+        };
+        let team = circle::team(mpi, comm).for_file(name.to_string_lossy());
+        if let Err(failure) = modes::agree(&team, mine, name, access_mode) {
+            // SAFETY: the caller's pointer.
+            unsafe { file.write(mpi.constants.file_null) };
+            return mpi.report(failure.to_code(mpi));
         }
         let stub_name = stub_name(name);
         // SAFETY: the caller's arguments; the stub's name is a string.
@@ -54,7 +63,7 @@ impl Plug for Mpich {
         // SAFETY: the caller's pointer, to which something has been written.
         let stub = unsafe { &mut *file };
         if *stub == mpi.constants.file_null {
-            return refusal(name, access_mode).to_code(mpi);
+            return refusal(name).to_code(mpi);
         }
         mpi.keep_error_handler(*stub);
         let outcome = (|| {
@@ -65,10 +74,11 @@ impl Plug for Mpich {
                 let host = plug_in(fd, generation);
                 opening::give_hints(mpi, host, fd, name, info)
             });
-            let number = agree_on_mode(mpi, comm, plugged, access_mode)?;
+            // Succeeds on all ranks or on none.
+            let [number] = team.agree_on(plugged, [drawn()])?;
             // SAFETY: `check` has found ROMIO's structure here, on every rank.
             let fd = unsafe { &mut *stub.0.cast::<RomioFile<Mpich>>() };
-            rename(fd, name, number);
+            rename(fd, name, number.unsigned_abs());
             opening::open_stub(mpi, fd, access_mode)
         })();
         if let Err(failure) = outcome {
@@ -80,7 +90,7 @@ impl Plug for Mpich {
         if access_mode & amode::APPEND != 0 {
             let fd = stub.0.cast::<RomioFile<Mpich>>();
             // SAFETY: the file is open, and every rank gets here.
-            let code = unsafe { opening::agreed(mpi, fd, append(mpi, *stub)) };
+            let code = unsafe { appending::to_the_end(mpi, fd, *stub) };
             if code != SUCCESS {
                 // SAFETY: the file is open; every rank closes it, because they have agreed.
                 unsafe { mpi.file_close(stub) };
@@ -122,36 +132,15 @@ impl Plug for Mpich {
 /// The device's table; it has one place in the process.
 static TABLE: OnceLock<FunctionTable> = OnceLock::new();
 
-/// Sets the shared file pointer of `file`, which has been opened, to where the individual one is: at the end.
-///
-/// # Safety
-/// `file` is an open file of the device's, and every rank of it makes the same call.
-unsafe fn append(mpi: &Mpi<Mpich>, file: MpiFile) -> c_int {
-    let fd = file.0.cast::<RomioFile<Mpich>>();
-    // SAFETY: the caller vouches for the file.
-    unsafe {
-        // In sequential mode programs may not do what ROMIO's own open does without asking.
-        let access_mode = (*fd).access_mode;
-        (*fd).access_mode &= !amode::SEQUENTIAL;
-        let code = mpi.file_seek_shared(file, (*fd).fp_ind);
-        (*fd).access_mode = access_mode;
-        code
-    }
-}
-
 /// `/dev/null` under a name with room for `name`, and for that of its shared file pointer.
 fn stub_name(name: &CStr) -> CString {
     let padding = "/.".repeat((name.to_bytes().len() + 64) / 2);
     CString::new(format!("ufs:/dev{padding}/null")).expect("no zero in it")
 }
 
-/// The access mode for the stub: one that leaves `/dev/null` alone. What ROMIO refuses stays as it is.
+/// The access mode for the stub: one that leaves `/dev/null` alone.
 fn stub_mode(access_mode: c_int) -> c_int {
-    let creating = amode::CREATE | amode::EXCL;
-    if access_mode & amode::RDONLY != 0 && access_mode & creating != 0 {
-        return access_mode;
-    }
-    access_mode & !(creating | amode::DELETE_ON_CLOSE | amode::APPEND)
+    access_mode & !(amode::CREATE | amode::EXCL | amode::DELETE_ON_CLOSE | amode::APPEND)
 }
 
 fn generation(mpi: &Mpi<Mpich>) -> Result<Generation, Failure> {
@@ -163,26 +152,11 @@ fn generation(mpi: &Mpi<Mpich>) -> Result<Generation, Failure> {
 }
 
 /// Why ROMIO has opened no file and returned success: MPICH 5 does that where a handler of the program's, which has
-/// heard the reason, has been called. It is known from the access mode, if that is none; of all else that ROMIO
-/// compares, modes are what programs get wrong.
-fn refusal(name: &CStr, access_mode: c_int) -> Failure {
-    let name = name.to_string_lossy();
-    if is_possible(access_mode) {
-        let message =
-            format!("svm:{name}: the ranks open it in different access modes, or with different hints");
-        return Failure::new(ErrorClass::NotSame, message);
-    }
-    Failure::new(ErrorClass::Amode, format!("svm:{name}: the access mode, {access_mode}, makes no sense"))
-}
-
-/// Whether MPI permits this access mode.
-fn is_possible(access_mode: c_int) -> bool {
-    match access_mode & (amode::RDONLY | amode::WRONLY | amode::RDWR) {
-        amode::RDONLY => access_mode & (amode::CREATE | amode::EXCL) == 0,
-        amode::RDWR => access_mode & amode::SEQUENTIAL == 0,
-        amode::WRONLY => true,
-        _ => false,
-    }
+/// heard the reason, has been called. The ranks have agreed on the mode; of all else that ROMIO compares, hints are what
+/// programs get wrong.
+fn refusal(name: &CStr) -> Failure {
+    let message = format!("svm:{}: the ranks open it with different hints", name.to_string_lossy());
+    Failure::new(ErrorClass::NotSame, message)
 }
 
 /// Whether `stub` points to ROMIO's structure as we know it. Nothing is changed. The first time memory is read
@@ -237,23 +211,6 @@ fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<M
     host
 }
 
-/// Succeeds on all ranks or on none. Checks what ROMIO could not, since the stub's mode lacks flags, and draws a number
-/// that is the same on all ranks.
-fn agree_on_mode(
-    mpi: &'static Mpi<Mpich>,
-    comm: Comm<Mpich>,
-    mine: Result<(), Failure>,
-    access_mode: c_int,
-) -> Result<u64, Failure> {
-    let mode = i64::from(access_mode);
-    let [largest, inverse, number] = circle::team(mpi, comm).agree_on(mine, [mode, !mode, drawn()])?;
-    // The largest is the smallest, too, where all are the same.
-    if largest != !inverse {
-        return Err(Failure::new(ErrorClass::NotSame, "the ranks open a file in different access modes"));
-    }
-    Ok(number.unsigned_abs())
-}
-
 /// Gives the stub its real name, and its shared file pointer one of its own, with `number` in it, beside it.
 fn rename(fd: &mut RomioFile<Mpich>, name: &CStr, number: u64) {
     let bytes = name.to_bytes();
@@ -299,22 +256,8 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_make_no_sense_are_told_from_those_that_differ() {
-        use amode::{APPEND, CREATE, EXCL, RDONLY, RDWR, SEQUENTIAL, WRONLY};
-        for mode in [RDONLY, RDONLY | SEQUENTIAL, WRONLY | SEQUENTIAL | CREATE, RDWR | CREATE | EXCL | APPEND]
-        {
-            assert_eq!(refusal(c"/a", mode).class, ErrorClass::NotSame, "{mode}");
-        }
-        for mode in [0, CREATE, RDONLY | WRONLY, RDONLY | CREATE, RDONLY | EXCL, RDWR | SEQUENTIAL] {
-            assert_eq!(refusal(c"/a", mode).class, ErrorClass::Amode, "{mode}");
-        }
-    }
-
-    #[test]
     fn the_stub_never_creates() {
         let mode = amode::RDWR | amode::CREATE | amode::EXCL | amode::DELETE_ON_CLOSE | amode::APPEND;
         assert_eq!(stub_mode(mode), amode::RDWR);
-        let refused = amode::RDONLY | amode::CREATE;
-        assert_eq!(stub_mode(refused), refused);
     }
 }

@@ -19,7 +19,7 @@ use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{FunctionTable, RomioFile, SLOTS, slot};
 use crate::library::{Library, read_memory, symbol_size, write_memory};
 use crate::reopening::Opener;
-use crate::{shared_pointer, table};
+use crate::{appending, modes, shared_pointer, table};
 
 /// ROMIO's components, newest first.
 const COMPONENTS: [&CStr; 3] = [c"romio341", c"romio321", c"romio314"];
@@ -39,7 +39,10 @@ impl Plug for OpenMpi {
     ) -> c_int {
         let plugged = plugged(mpi);
         let team = circle::team(mpi, comm).for_file(name.to_string_lossy());
-        if let Err(failure) = team.agree(plugged.as_ref().map(|_| ()).map_err(Failure::clone)) {
+        let mine = plugged.as_ref().map(|_| ()).map_err(Failure::clone);
+        if let Err(failure) = modes::agree(&team, mine, name, access_mode) {
+            // SAFETY: the caller's pointer.
+            unsafe { file.write(mpi.constants.file_null) };
             return mpi.report(failure.to_code(mpi));
         }
         let Ok(plugged) = plugged else { unreachable!("the ranks have agreed that all are plugged in") };
@@ -60,8 +63,6 @@ impl Plug for OpenMpi {
         let file = unsafe { &mut *file };
         let mine = if fd.is_null() { Err(passed_over(mpi)) } else { Ok(()) };
         match team.agree_on(mine, [drawn()]) {
-            // To append, ROMIO has used the shared pointer already.
-            Ok(_) if access_mode & amode::APPEND != 0 => {}
             // SAFETY: ROMIO's structure of the file, which nobody else knows yet.
             Ok([number]) => unsafe { renumber_pointer(&*fd.cast(), number.unsigned_abs()) },
             Err(failure) => {
@@ -69,6 +70,16 @@ impl Plug for OpenMpi {
                 unsafe { mpi.file_close(file) };
                 *file = mpi.constants.file_null;
                 return mpi.report(failure.to_code(mpi));
+            }
+        }
+        if access_mode & amode::APPEND != 0 {
+            // SAFETY: the file is open, and every rank gets here.
+            let code = unsafe { appending::to_the_end(mpi, fd.cast(), *file) };
+            if code != SUCCESS {
+                // SAFETY: the file is open; every rank closes it, because they have agreed.
+                unsafe { mpi.file_close(file) };
+                *file = mpi.constants.file_null;
+                return code;
             }
         }
         files().insert(*file, fd as usize);
