@@ -64,7 +64,25 @@ pub(crate) struct Aside {
     name: FileName,
     new: FileId,
     over: Over,
-    _lock: fs::File,
+    _lock: Locked,
+}
+
+/// A lock on a file, which goes with this: also where a child that another thread forks has a copy of the descriptor.
+#[derive(Debug)]
+struct Locked(fs::File);
+
+impl Locked {
+    fn new(file: fs::File, operation: FlockOperation) -> io::Result<Self> {
+        flock(&file, operation)?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // It goes with the descriptor at the latest.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 /// Which file is to have the name.
@@ -220,13 +238,12 @@ impl Store {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.map_err(failed)?,
         };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
-            || object::is_unlinked(&file).map_err(failed)?
-        {
+        let Ok(lock) = Locked::new(file, FlockOperation::NonBlockingLockExclusive) else { return Ok(None) };
+        if object::is_unlinked(&lock.0).map_err(failed)? {
             return Ok(None);
         }
         let Recorded { name, over, .. } = read(&path, new).map_err(failed)?;
-        let aside = Aside { name, new, over, _lock: file };
+        let aside = Aside { name, new, over, _lock: lock };
         match stays {
             Stays::Older => self.restore(&aside)?,
             Stays::New => self.release(&aside)?,
@@ -291,21 +308,21 @@ impl Store {
         }
         // One at a time: a file is set aside for one other only.
         let turn = fs::File::open(&directory).map_err(failed)?;
-        flock(&turn, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
+        let turn = Locked::new(turn, FlockOperation::LockExclusive).map_err(failed)?;
         if self.asides()?.recorded.iter().any(|recorded| recorded.name == *name) {
             return Err(Error::BeingReplaced { name: name.to_string(), store: self.path().to_path_buf() });
         }
         let mut file =
             tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(&directory).map_err(failed)?;
         let lock = file.as_file().try_clone().map_err(failed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
+        let lock = Locked::new(lock, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
         let mut text = serde_json::to_vec(over).map_err(|e| failed(e.into()))?;
         text.push(b'\n');
         text.extend(name.as_path().as_os_str().as_bytes());
         file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
         file.persist_noclobber(directory.join(new.to_string())).map_err(|e| failed(e.error))?;
         let root = || fs::File::open(self.path())?.sync_all();
-        turn.sync_all().and_then(|()| root()).map_err(failed)?;
+        turn.0.sync_all().and_then(|()| root()).map_err(failed)?;
         point();
         Ok(Aside { name: name.clone(), new, over: over.clone(), _lock: lock })
     }
@@ -340,7 +357,7 @@ impl Store {
 
 fn read(path: &Path, new: FileId) -> io::Result<Recorded> {
     let file = fs::File::open(path)?;
-    let in_use = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    let in_use = Locked::new(file, FlockOperation::NonBlockingLockShared).is_err();
     let bytes = fs::read(path)?;
     let damaged = || io::Error::new(ErrorKind::InvalidData, format!("{} is damaged", path.display()));
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
