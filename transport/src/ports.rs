@@ -167,8 +167,12 @@ impl Doorkeeper {
 
 impl Respondent for Doorkeeper {
     fn respond(&self, asker: Rank, question: [u64; 2]) -> u64 {
-        let (ports, notice) = (self.0.upgrade(), Notice::decode(question));
-        ports.zip(notice).map_or(WILL_BE_TOLD, |(ports, notice)| ports.hear(asker, notice))
+        match (self.0.upgrade(), Notice::decode(question)) {
+            (Some(ports), Some(notice)) => ports.hear(asker, notice),
+            // Nobody is left who could open one, and nobody to tell it later.
+            (None, Some(Notice::Awaits { .. })) => IS_CLOSED,
+            (_, None) | (None, Some(Notice::HasClosed { .. })) => WILL_BE_TOLD,
+        }
     }
 }
 
@@ -269,7 +273,8 @@ mod tests {
         drop(ports);
         assert_eq!(
             doorkeeper.respond(Rank(1), Notice::Awaits { space: SPACE, number: 1 }.encode()),
-            WILL_BE_TOLD
+            IS_CLOSED,
+            "nobody would tell it later"
         );
     }
 }

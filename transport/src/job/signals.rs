@@ -22,8 +22,9 @@ use crate::service_thread::spawn_service_thread;
 
 const ALWAYS_WATCHED: [i32; 2] = [SIGINT, SIGTERM];
 
-/// How long closing the fabric may take before the process is ended.
-const CLOSING: Duration = Duration::from_secs(1);
+/// How long closing the fabric may take before the process is ended: somewhat longer than it waits for a peer that does
+/// nothing.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// As long as it lives, signals come to its poller.
 #[derive(Debug)]

@@ -163,7 +163,7 @@ impl Engine {
         }
         if self.is_inquiry_due() {
             // It takes a moment, which the service thread has.
-            if self.context.settings.asynchronous { self.context.stir() } else { self.inquire() }
+            if self.context.settings.asynchronous { self.context.stir() } else { self.inquire(|| false) }
         }
     }
 
@@ -257,7 +257,7 @@ impl Engine {
                 }
             }
             self.advance(&stop);
-            self.inquire();
+            self.inquire(|| self.is_stopping.load(Ordering::Relaxed));
             if context.waiters.are_there() {
                 // What was left for those who wait.
                 context.back_end().wake();

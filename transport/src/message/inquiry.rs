@@ -15,8 +15,8 @@ use crate::units::{Rank, Time};
 /// How long a peer may say nothing before it is asked: longer than processes that start together take to talk.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long an answer may take. It needs nothing of the peer's program.
-const ANSWER: Duration = Duration::from_secs(1);
+/// How long an answer is waited for. It needs nothing of the peer's program, and who asks does nothing else meanwhile.
+const ANSWER: Duration = Duration::from_millis(200);
 
 /// How long it takes at most until a peer that does not answer is asked again. Each time it is twice as long.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -125,13 +125,16 @@ impl Engine {
         self.next_inquiry().is_some_and(|due| self.context.fabric.now() >= due)
     }
 
-    /// Asks those for whom it is time. Must not be called by who has a turn.
-    pub(super) fn inquire(&self) {
+    /// Asks those for whom it is time, until `stop` holds. Must not be called by who has a turn.
+    pub(super) fn inquire(&self, stop: impl Fn() -> bool) {
         if !self.is_inquiry_due() {
             return;
         }
         let now = self.context.fabric.now();
         for link in self.links.iter() {
+            if stop() {
+                return;
+            }
             if let Some(due) = link.inquiry.due().filter(|due| *due <= now) {
                 let next = &link.inquiry.next;
                 if next.compare_exchange(due.0, BUSY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {

@@ -92,7 +92,8 @@ impl Adapter {
         self.ask_again_until(peer, &asked, || question.answer.get().cloned())
     }
 
-    /// What the respondent of a peer answers, where it has one.
+    /// What the respondent of a peer answers, where it has one. Also a connection that takes nothing is waited for no
+    /// longer than `limit`: the question leaves when it takes something.
     ///
     /// # Errors
     /// As for [`tell`](Self::tell); `TimedOut`.
@@ -100,7 +101,8 @@ impl Adapter {
         let question = self.questions.ask(peer.rank);
         let message = Message::Inquire { ticket: question.ticket, question: said };
         let asked = Asked { message, doing: "inquiring of", limit };
-        match self.ask_again_until(peer, &asked, || question.answer.get().cloned())? {
+        self.tell_later(peer, &asked.message)?;
+        match self.await_answer(peer, &asked, || question.answer.get().cloned())? {
             Answer::Was(answer) => Ok(Some(answer)),
             Answer::Segment(_) | Answer::Bytes(_) | Answer::Refused => Ok(None),
         }
@@ -114,21 +116,30 @@ impl Adapter {
         &self,
         peer: &Peer,
         asked: &Asked<'_>,
+        look: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        self.tell(peer, &asked.message)?;
+        self.await_answer(peer, asked, look)
+    }
+
+    /// The rest of it, where the question has been asked for the first time.
+    fn await_answer<R>(
+        &self,
+        peer: &Peer,
+        asked: &Asked<'_>,
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let Asked { message, doing, limit } = asked;
-        self.tell(peer, message)?;
+        // Some times within a short limit, too.
+        let again = AGAIN.min(*limit / 4);
         let mut left = *limit;
         loop {
-            let turn = left.min(AGAIN);
+            let turn = left.min(again);
             match self.wait_for(peer.rank, doing, turn, &mut look) {
                 Err(Error::TimedOut { .. }) if left > turn => {
                     left -= turn;
                     // Without waiting for room, for which the limit is not made.
-                    self.with_endpoint(|endpoint| {
-                        self.answer(endpoint, peer, message);
-                        Ok(())
-                    })?;
+                    self.tell_later(peer, message)?;
                 }
                 Err(Error::TimedOut { .. }) => {
                     return Err(Error::timed_out(&self.membership, doing, peer.rank, *limit));
@@ -136,6 +147,14 @@ impl Adapter {
                 done => return done,
             }
         }
+    }
+
+    /// Sends a message when there is room, without waiting for that.
+    fn tell_later(&self, peer: &Peer, message: &Message<'_>) -> Result<()> {
+        self.with_endpoint(|endpoint| {
+            self.answer(endpoint, peer, message);
+            Ok(())
+        })
     }
 
     /// Reads into `into`, which is short. The owner looks whether it still exports the memory: a provider that finds it

@@ -115,7 +115,7 @@ impl Engine {
         self.context.waiters.leave();
         self.leave_open_shares();
         self.context.hand_arms_on();
-        self.inquire();
+        self.inquire(interest);
     }
 
     /// Waits until an operation has ended.
