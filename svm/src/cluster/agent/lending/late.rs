@@ -7,7 +7,7 @@
 //! lock there, gives up what his node has of the range, and tells the home, which takes all again from then on.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::cluster::NodeIndex;
 use crate::cluster::wire::{LateRange, Reply, Request};
@@ -18,7 +18,7 @@ use crate::cluster::agent::Agent;
 
 /// What a home takes no more of a file, of what nodes have in their caches.
 #[derive(Default)]
-pub(in super::super) struct Late(Mutex<Noted>);
+pub(in super::super) struct Late(RwLock<Noted>);
 
 #[derive(Default)]
 struct Noted {
@@ -37,7 +37,7 @@ impl Noted {
 impl Late {
     /// What `node` has of the range is refused from now on. When this returns, nothing of it is being stored.
     pub(in super::super) fn refuse(&self, node: NodeIndex, range: Range<u64>) {
-        let mut noted = self.noted();
+        let mut noted = self.noting();
         noted.count += 1;
         let number = noted.count;
         noted.ranges.push((node, LateRange { number, range }));
@@ -70,12 +70,17 @@ impl Late {
     }
 
     fn strike_off(&self, node: NodeIndex, numbers: &[u64]) {
-        self.noted().ranges.retain(|(of, late)| *of != node || !numbers.contains(&late.number));
+        self.noting().ranges.retain(|(of, late)| *of != node || !numbers.contains(&late.number));
     }
 
-    fn noted(&self) -> MutexGuard<'_, Noted> {
-        // A panic elsewhere leaves it whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Shared by those who store: several may at once.
+    fn noted(&self) -> RwLockReadGuard<'_, Noted> {
+        // A panic elsewhere leaves it whole, also below.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noting(&self) -> RwLockWriteGuard<'_, Noted> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
