@@ -36,8 +36,9 @@ Copy a file into the store, out of it, or within it. A name that begins with svm
 other is in the machine's file system, and - is standard input or output.
 
 Holes stay holes. What others append to SRC meanwhile is no part of the copy; if SRC becomes shorter, the \
-copy fails. The copy gets its name when it is whole and on the storage device: a copy that fails or \
-is interrupted leaves nothing, and leaves alone what it was to overwrite.";
+copy fails. (What a job over several nodes writes meanwhile is copied as the stores hold it.) The copy \
+gets its name when it is whole and on the storage device: a copy that fails or is interrupted leaves \
+nothing, and leaves alone what it was to overwrite.";
 
 const EXAMPLES: &str = after_help!(
     "  svmio cp mesh.h5 svm:/in/mesh.h5          into the store
