@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::endpoint::Address;
 use super::withdrawn::Withdrawn;
@@ -46,6 +47,8 @@ pub(super) struct Outgoing {
     pub(super) sent: u64,
     /// Answers that could not leave yet.
     pub(super) answers: VecDeque<Vec<u8>>,
+    /// Since when the first of them waits.
+    pub(super) waits_since: Option<Instant>,
     /// Memory of it where nothing is begun any more.
     pub(super) withdrawn: Withdrawn,
 }

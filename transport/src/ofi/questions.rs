@@ -93,7 +93,8 @@ impl Adapter {
     }
 
     /// What the respondent of a peer answers, where it has one. Also a connection that takes nothing is waited for no
-    /// longer than `limit`: the question leaves when it takes something.
+    /// longer than `limit`: the question leaves when it takes something, and where it has not for very long, the peer
+    /// is lost.
     ///
     /// # Errors
     /// As for [`tell`](Self::tell); `TimedOut`.
@@ -101,8 +102,15 @@ impl Adapter {
         let question = self.questions.ask(peer.rank);
         let message = Message::Inquire { ticket: question.ticket, question: said };
         let asked = Asked { message, doing: "inquiring of", limit };
-        self.tell_later(peer, &asked.message)?;
-        match self.await_answer(peer, &asked, || question.answer.get().cloned())? {
+        self.with_endpoint(|endpoint| {
+            self.answer(endpoint, peer, &asked.message);
+            Ok(())
+        })?;
+        let answered = self.await_answer(peer, &asked, || question.answer.get().cloned());
+        if matches!(answered, Err(Error::TimedOut { .. })) {
+            self.lose_if_stuck(peer)?;
+        }
+        match answered? {
             Answer::Was(answer) => Ok(Some(answer)),
             Answer::Segment(_) | Answer::Bytes(_) | Answer::Refused => Ok(None),
         }
@@ -138,8 +146,14 @@ impl Adapter {
             match self.wait_for(peer.rank, doing, turn, &mut look) {
                 Err(Error::TimedOut { .. }) if left > turn => {
                     left -= turn;
-                    // Without waiting for room, for which the limit is not made.
-                    self.tell_later(peer, message)?;
+                    // Without waiting for room, for which the limit is not made. Where something waits for that, the
+                    // question does, too.
+                    if peer.outgoing().answers.is_empty() {
+                        self.with_endpoint(|endpoint| {
+                            self.answer(endpoint, peer, message);
+                            Ok(())
+                        })?;
+                    }
                 }
                 Err(Error::TimedOut { .. }) => {
                     return Err(Error::timed_out(&self.membership, doing, peer.rank, *limit));
@@ -149,12 +163,22 @@ impl Adapter {
         }
     }
 
-    /// Sends a message when there is room, without waiting for that.
-    fn tell_later(&self, peer: &Peer, message: &Message<'_>) -> Result<()> {
-        self.with_endpoint(|endpoint| {
-            self.answer(endpoint, peer, message);
-            Ok(())
-        })
+    /// A peer whose connection has taken nothing of what waits for room for very long is lost, unless it is this process
+    /// that lacks something.
+    ///
+    /// # Errors
+    /// `PeerLost`.
+    fn lose_if_stuck(&self, peer: &Peer) -> Result<()> {
+        let limit = self.settings.answer_limit();
+        let outgoing = peer.outgoing();
+        let is_stuck = !outgoing.answers.is_empty()
+            && !outgoing.is_short
+            && outgoing.waits_since.is_some_and(|since| since.elapsed() >= limit);
+        drop(outgoing);
+        if is_stuck {
+            self.membership.declare_lost(peer.rank, format!("its connection took nothing for {limit:?}"));
+        }
+        self.membership.check(peer.rank)
     }
 
     /// Reads into `into`, which is short. The owner looks whether it still exports the memory: a provider that finds it

@@ -1,6 +1,7 @@
 //! Messages to peers: posted at once by whoever can wait for room, queued by whoever cannot.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::adapter::{Adapter, Target, Token};
 use super::endpoint::{Address, Endpoint, Posted};
@@ -58,6 +59,9 @@ impl Adapter {
     pub(super) fn answer_later(&self, peer: &Peer, outgoing: &mut Outgoing, message: &Message<'_>) {
         let mut bytes = vec![0; message.length()];
         message.encode(&self.header(peer, outgoing.sent), &mut bytes);
+        if outgoing.answers.is_empty() {
+            outgoing.waits_since = Some(Instant::now());
+        }
         outgoing.answers.push_back(bytes);
         self.waiting_answers.fetch_add(1, Ordering::Relaxed);
     }
@@ -84,6 +88,7 @@ impl Adapter {
                     outgoing.answers.push_front(answer);
                     break;
                 }
+                outgoing.waits_since = Some(Instant::now());
                 self.waiting_answers.fetch_sub(1, Ordering::Relaxed);
                 if let Err(error) = posted {
                     drop(outgoing);
