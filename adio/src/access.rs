@@ -1,11 +1,11 @@
 //! One access to a file, as ROMIO hands it over.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 
 use crate::abi::{Abi, Datatype};
 use crate::contiguous::Position;
 use crate::layout::{INDIVIDUAL, RomioFile};
+use crate::noted::{Noted, Notes};
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,21 +42,22 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) status: *mut A::Status,
 }
 
-thread_local! {
-    static IS_NEVER_CONVERTED: Cell<bool> = const { Cell::new(false) };
-}
+/// That this thread's access is one whose data ROMIO converts in no view.
+static NEVER_CONVERTED: Notes<()> = Notes::new(&NEVER_CONVERTED_HERE);
+
+thread_local!(static NEVER_CONVERTED_HERE: Noted<()> = const { Noted::nothing() });
 
 /// Runs the stock function of an access whose data ROMIO converts in no view: `MPI_File_read_ordered`.
 pub fn never_converted<T>(stock: impl FnOnce() -> T) -> T {
-    let before = IS_NEVER_CONVERTED.replace(true);
+    let before = NEVER_CONVERTED.replace(Some(()));
     let outcome = stock();
-    IS_NEVER_CONVERTED.set(before);
+    NEVER_CONVERTED.replace(before);
     outcome
 }
 
 /// Whether ROMIO converts what goes by this thread's access that blocks, where the view asks for it.
 pub(crate) fn may_be_converted() -> bool {
-    !IS_NEVER_CONVERTED.get()
+    NEVER_CONVERTED.get().is_none()
 }
 
 /// Who makes an access.

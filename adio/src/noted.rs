@@ -5,6 +5,65 @@
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::LocalKey;
+
+/// What each thread may have noted, where hardly ever one has, and every access asks: it is told without looking at the
+/// thread's own variable then, which takes a call in a library that is loaded.
+pub(crate) struct Notes<T: 'static> {
+    own: &'static LocalKey<Noted<T>>,
+    /// How many threads have noted something.
+    threads: AtomicUsize,
+}
+
+impl<T> Notes<T> {
+    /// Notes in the variable `own`, which nobody else uses.
+    pub(crate) const fn new(own: &'static LocalKey<Noted<T>>) -> Notes<T> {
+        Notes { own, threads: AtomicUsize::new(0) }
+    }
+
+    /// Notes it, in the place of what this thread noted before.
+    pub(crate) fn set(&self, value: T) {
+        self.replace(Some(value));
+    }
+
+    /// What this thread has noted, and is no more.
+    pub(crate) fn take(&self) -> Option<T> {
+        self.replace(None)
+    }
+
+    /// The same, with something else, or nothing, noted in its place.
+    #[inline]
+    pub(crate) fn replace(&self, value: Option<T>) -> Option<T> {
+        if value.is_none() && !self.has_any() { None } else { self.exchange(value) }
+    }
+
+    #[inline]
+    fn has_any(&self) -> bool {
+        // Relaxed, here and below: a thread asks for what it has noted itself, and so counted before.
+        self.threads.load(Ordering::Relaxed) > 0
+    }
+
+    #[cold]
+    fn exchange(&self, value: Option<T>) -> Option<T> {
+        let is_any = value.is_some();
+        let before = self.own.with(|own| own.replace(value));
+        match (before.is_some(), is_any) {
+            (false, true) => _ = self.threads.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = self.threads.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+        before
+    }
+}
+
+impl<T: Clone> Notes<T> {
+    /// What this thread has noted.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<T> {
+        if self.has_any() { self.own.with(Noted::get) } else { None }
+    }
+}
 
 /// A value that its thread has noted, or nothing.
 pub(crate) struct Noted<T>(Cell<ManuallyDrop<Option<T>>>);
@@ -57,6 +116,26 @@ mod tests {
         assert_eq!(noted.take().as_deref(), Some(&1));
         assert_eq!(noted.get(), None);
         assert_eq!(Rc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn a_thread_has_its_own_notes_only() {
+        thread_local!(static OWN: Noted<&'static str> = const { Noted::nothing() });
+        static NOTES: Notes<&str> = Notes::new(&OWN);
+        assert_eq!((NOTES.get(), NOTES.take()), (None, None));
+        NOTES.set("here");
+        std::thread::spawn(|| {
+            assert_eq!(NOTES.replace(None), None);
+            assert_eq!(NOTES.replace(Some("there")), None);
+            assert_eq!(NOTES.replace(Some("again")), Some("there"));
+            assert_eq!(NOTES.take(), Some("again"));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(NOTES.get(), Some("here"));
+        assert!(NOTES.has_any());
+        assert_eq!(NOTES.take(), Some("here"));
+        assert!(!NOTES.has_any());
     }
 
     #[test]

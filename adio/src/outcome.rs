@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::abi::Abi;
@@ -92,7 +92,8 @@ impl Unheard {
 /// there was a collective write since all nodes have seen what was written.
 #[derive(Debug, Default)]
 pub(crate) struct Heading {
-    last: Mutex<Option<Direction>>,
+    /// [`Heading::number`] of it; 0 for none.
+    last: AtomicU8,
     unshown: AtomicBool,
     /// Whether there was a collective write, for whose end no rank has waited, since all waited for each other to read.
     begun: AtomicBool,
@@ -105,17 +106,28 @@ impl Heading {
             // Relaxed: ROMIO lets one thread at a time into a file.
             self.unshown.store(true, Ordering::Relaxed);
         }
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(direction);
-        last.is_some_and(|last| last != direction)
+        // Relaxed, and no exchange: as above. Each access goes through here.
+        let last = self.last.load(Ordering::Relaxed);
+        self.last.store(Self::number(direction), Ordering::Relaxed);
+        last != 0 && last != Self::number(direction)
+    }
+
+    fn number(direction: Direction) -> u8 {
+        match direction {
+            Direction::Read => 1,
+            Direction::Write => 2,
+        }
     }
 
     fn is_any(&self) -> bool {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        // Relaxed: as above.
+        self.last.load(Ordering::Relaxed) != 0
     }
 
     /// All wait for each other; whether there was an access before that.
     fn end(&self) -> bool {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        // Relaxed: as above.
+        self.last.swap(0, Ordering::Relaxed) != 0
     }
 
     /// All begin to write, and wait for nobody.

@@ -12,42 +12,46 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use svmio_svm::{FileId, FileOffset, LockMode, RangeLock};
 
 use crate::failure::Failure;
 use crate::handle::Handle;
-use crate::noted::Noted;
+use crate::noted::{Noted, Notes};
 
 /// Whether this process's ROMIO locks by itself.
 static ROMIO_LOCKS: AtomicBool = AtomicBool::new(true);
 
-/// How many threads have a lock that is to be settled: hardly ever any, and every access asks.
-static PENDING_LOCKS: AtomicUsize = AtomicUsize::new(0);
+/// The lock of this thread's that is to be settled.
+static PENDING: Notes<(FileId, RangeLock)> = Notes::new(&PENDING_HERE);
+
+/// Why this thread has not got at a shared pointer in the stock function that it is in.
+static MISSED: Notes<Failure> = Notes::new(&MISSED_HERE);
 
 thread_local! {
-    static PENDING: Noted<(FileId, RangeLock)> = const { Noted::nothing() };
+    static PENDING_HERE: Noted<(FileId, RangeLock)> = const { Noted::nothing() };
+    static MISSED_HERE: Noted<Failure> = const { Noted::nothing() };
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
-    /// Why this thread has not got at a shared pointer in the stock function that it is in, if it is in one.
-    static MISSED: Noted<Option<Failure>> = const { Noted::nothing() };
+    /// Whether this thread is in a stock function whose caller hears what was missed in it.
+    static IS_HEARD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs a stock function. Returns its code, and why it could not do with the shared pointer what it had to.
 pub(crate) fn missed_in(stock: impl FnOnce() -> c_int) -> (c_int, Option<Failure>) {
     // Within an error handler, that is another function's.
-    let outer = MISSED.with(|missed| missed.replace(Some(None)));
+    let outer = (IS_HEARD.replace(true), MISSED.take());
     let code = stock();
-    (code, MISSED.with(|missed| missed.replace(outer)).flatten())
+    IS_HEARD.set(outer.0);
+    (code, MISSED.replace(outer.1))
 }
 
 /// Notes why the stock function which this thread is in cannot do with a shared pointer what it has to. The first
 /// reason counts.
 pub(crate) fn note_missed(failure: &Failure) {
-    MISSED.with(|missed| {
-        let noted = missed.take().map(|reason| reason.or_else(|| Some(failure.clone())));
-        missed.replace(noted)
-    });
+    if IS_HEARD.get() {
+        MISSED.set(MISSED.take().unwrap_or_else(|| failure.clone()));
+    }
 }
 
 /// What ROMIO is told of an access to a shared pointer: nothing where it has failed in a stock function whose caller
@@ -64,7 +68,7 @@ pub(crate) fn withheld<T: Default>(outcome: Result<T, Failure>) -> Result<T, Fai
 /// # Errors
 /// What the stock function that it belongs to has missed a shared pointer for.
 pub(crate) fn demand() -> Result<(), Failure> {
-    MISSED.with(Noted::get).flatten().map_or(Ok(()), Err)
+    MISSED.get().map_or(Ok(()), Err)
 }
 
 /// Says that this process's ROMIO has no `SetLock`.
@@ -92,9 +96,7 @@ pub(crate) fn before_read(handle: &Handle) -> Result<(), Failure> {
             // What another node has moved it to is seen by whoever has had the lock.
             return Ok(());
         }
-        // Relaxed, here and below: a thread asks for its own lock only.
-        PENDING_LOCKS.fetch_add(1, Ordering::Relaxed);
-        PENDING.with(|pending| pending.set((handle.file.id(), lock)));
+        PENDING.set((handle.file.id(), lock));
     }
     Ok(())
 }
@@ -104,7 +106,7 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
     if ROMIO_LOCKS.load(Ordering::Relaxed) {
         return write();
     }
-    let lock = match take_pending() {
+    let lock = match PENDING.take() {
         Some((file, lock)) if file == handle.file.id() => lock,
         _ => handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?,
     };
@@ -115,15 +117,7 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
 
 /// Gives back a lock that a read took and no write followed.
 pub fn settle() {
-    if PENDING_LOCKS.load(Ordering::Relaxed) != 0 {
-        drop(take_pending());
-    }
-}
-
-fn take_pending() -> Option<(FileId, RangeLock)> {
-    PENDING.with(Noted::take).inspect(|_| {
-        PENDING_LOCKS.fetch_sub(1, Ordering::Relaxed);
-    })
+    drop(PENDING.take());
 }
 
 #[cfg(test)]

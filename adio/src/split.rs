@@ -4,7 +4,6 @@
 //! ROMIO carries such an access out as it begins, by the same entry as any collective access. The preload library tells
 //! us that it is one ([`beginning`]), and comes by when it ends ([`end`]).
 
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,22 +14,24 @@ use crate::calls::{Background, Mpi};
 use crate::failure::Failure;
 use crate::handle;
 use crate::layout::RomioFile;
+use crate::noted::{Noted, Notes};
 
-thread_local! {
-    static IS_BEGINNING: Cell<bool> = const { Cell::new(false) };
-}
+/// That this thread begins a split collective access.
+static BEGINNING: Notes<()> = Notes::new(&BEGINNING_HERE);
+
+thread_local!(static BEGINNING_HERE: Noted<()> = const { Noted::nothing() });
 
 /// Runs the stock function that begins a split collective access.
 pub fn beginning(stock: impl FnOnce() -> c_int) -> c_int {
-    IS_BEGINNING.set(true);
+    BEGINNING.set(());
     let code = stock();
-    IS_BEGINNING.set(false);
+    BEGINNING.take();
     code
 }
 
 /// Whether this thread begins a split collective access; only once for each.
 pub(crate) fn is_beginning() -> bool {
-    IS_BEGINNING.replace(false)
+    BEGINNING.take().is_some()
 }
 
 /// A file's split collective access, if one has begun.

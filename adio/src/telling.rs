@@ -12,13 +12,13 @@ use crate::abi::{Abi, MpiFile, SUCCESS};
 use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::host::{CountType, HasHost};
-use crate::noted::Noted;
+use crate::noted::{Noted, Notes};
 use crate::shared_pointer;
 
-thread_local! {
-    /// What ROMIO was told since this thread called a stock function, where MPI makes something else of it.
-    static FAILED: Noted<Failure> = const { Noted::nothing() };
-}
+/// What ROMIO was told since this thread called a stock function, where MPI makes something else of it.
+static FAILED: Notes<Failure> = Notes::new(&FAILED_HERE);
+
+thread_local!(static FAILED_HERE: Noted<Failure> = const { Noted::nothing() });
 
 /// The code by which ROMIO is told `failure`.
 pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
@@ -28,7 +28,7 @@ pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
         return code;
     }
     // The first one counts: an error handler that this one is given may go on to what fails as well.
-    FAILED.with(|failed| failed.set(failed.take().unwrap_or_else(|| failure.clone())));
+    FAILED.set(FAILED.take().unwrap_or_else(|| failure.clone()));
     mpi.code_of_own_kind(failure)
 }
 
@@ -36,9 +36,9 @@ pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
 /// something else of that, or ROMIO itself has: of a shared pointer that it could not get at.
 pub fn heard<A: Abi>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() -> c_int) -> c_int {
     // Within an error handler, that is another function's.
-    let outer = FAILED.with(Noted::take);
+    let outer = FAILED.take();
     let (code, missed) = shared_pointer::missed_in(stock);
-    let told = FAILED.with(|failed| failed.replace(outer));
+    let told = FAILED.replace(outer);
     match missed {
         // ROMIO takes it for a success: it has called no error handler.
         Some(missed) if code == SUCCESS && told.is_none() => mpi.report_on(file, missed.to_code(mpi)),

@@ -20,7 +20,7 @@ use crate::writing::in_own_atomic_mode;
 /// `file` is an open file.
 pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = told(mpi, file, || stock(mpi));
+        let code = told(mpi, file, || heard(mpi, file, || stock(mpi)));
         svmio_adio::settle();
         code
     })
@@ -35,23 +35,23 @@ pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> 
         let converts = A::host().get().is_some_and(|host| host.generation().converts_nonblocking());
         let code = told_of(mpi, file, A::WRAPS_CODES && converts, || {
             // SAFETY: the caller vouches for the file.
-            unsafe { in_own_atomic_mode::<A>(file, || stock(mpi)) }
+            heard(mpi, file, || unsafe { in_own_atomic_mode::<A>(file, || stock(mpi)) })
         });
         svmio_adio::settle();
         code
     })
 }
 
-/// The code that the stock function of a read returns, or ours where it takes a read that failed for one that did not.
-/// The error handler of `file` has dealt with it.
-pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() -> c_int) -> c_int {
-    told_of(mpi, file, false, stock)
+/// The code that a read by a stock function returns, or ours where that takes a read that failed for one that did not. The
+/// error handler of `file` has dealt with it.
+pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, read: impl FnOnce() -> c_int) -> c_int {
+    told_of(mpi, file, false, read)
 }
 
 /// The same; whether the MPI around ROMIO, which calls the error handler, does not hear of a failure where ROMIO converts.
-fn told_of<A: Plug>(mpi: &Mpi<A>, file: MpiFile, is_hidden: bool, stock: impl FnOnce() -> c_int) -> c_int {
+fn told_of<A: Plug>(mpi: &Mpi<A>, file: MpiFile, is_hidden: bool, read: impl FnOnce() -> c_int) -> c_int {
     take_unread();
-    let code = heard(mpi, file, stock);
+    let code = read();
     match take_unread() {
         Some(failure) if is_hidden => mpi.report_on(file, failure.to_code(mpi)),
         Some(failure) if code == SUCCESS => {
