@@ -30,6 +30,9 @@ pub trait Abi: Sized + Copy + Debug + Send + Sync + 'static {
     /// `MPI_MAX_ERROR_STRING`: bytes, the closing zero included.
     const MAX_ERROR_STRING: usize;
 
+    /// A handle as a number, not 0, which no other handle of its kind has at the same time.
+    fn number(handle: Self::Handle) -> u64;
+
     /// A code that `MPI_Add_error_code` gave, as it has to be for its string to be found.
     fn dynamic_code(code: c_int) -> c_int {
         code

@@ -56,6 +56,7 @@ pub fn never_converted<T>(stock: impl FnOnce() -> T) -> T {
 }
 
 /// Whether ROMIO converts what goes by this thread's access that blocks, where the view asks for it.
+#[inline]
 pub(crate) fn may_be_converted() -> bool {
     NEVER_CONVERTED.get().is_none()
 }

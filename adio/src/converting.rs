@@ -38,9 +38,12 @@ pub(crate) unsafe fn converted<A: Abi, T>(
     access: &Access<A>,
     run: impl FnOnce(&Access<A>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
     // SAFETY: ROMIO's file is valid.
-    if access.may_be_converted || bytes == 0 || !unsafe { (*fd).is_external32() } {
+    if access.may_be_converted || !unsafe { (*fd).is_external32() } {
+        return run(access);
+    }
+    let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
+    if bytes == 0 {
         return run(access);
     }
     // SAFETY: as above.

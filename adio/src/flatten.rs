@@ -12,11 +12,13 @@
 
 mod cursor;
 mod dimensions;
+mod elementary;
 mod kept;
 mod reading;
 mod shape;
 
 pub(crate) use cursor::{Cursor, Runs};
+pub(crate) use elementary::is_elementary;
 pub(crate) use kept::{is_kept, of, share};
 pub(crate) use shape::Shape;
 

@@ -136,6 +136,7 @@ impl Handle {
     }
 
     /// Whether the file is in atomic mode. ROMIO's structure does not always tell, see [`crate::own_atomic_mode`].
+    #[inline]
     pub(crate) fn is_atomic(&self) -> bool {
         // Relaxed: as above.
         self.is_atomic.load(Ordering::Relaxed)
@@ -154,6 +155,7 @@ impl Handle {
     }
 
     /// The ranks of the file, where it is shared by several nodes.
+    #[inline]
     pub(crate) fn company(&self) -> Option<&Arc<Company>> {
         self.venue.company().filter(|_| self.file.is_shared_by_nodes())
     }

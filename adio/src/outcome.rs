@@ -101,6 +101,7 @@ pub(crate) struct Heading {
 
 impl Heading {
     /// Goes on in this direction; whether that is a turn.
+    #[inline]
     fn turns_to(&self, direction: Direction) -> bool {
         if direction == Direction::Write {
             // Relaxed: ROMIO lets one thread at a time into a file.
@@ -174,6 +175,7 @@ impl Handle {
     /// # Errors
     /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; before a
     /// read, what keeps a node from giving or seeing what was written. On all ranks; then nothing is accessed.
+    #[inline]
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         let turns = self.heading.turns_to(direction);
         // What is seen at once has been seen.
@@ -235,17 +237,25 @@ impl Handle {
     ///
     /// # Errors
     /// `mine`; where outcomes are shared also that of another rank.
+    #[inline]
     pub(crate) fn end_access(&self, direction: Direction, mine: Result<(), Failure>) -> Result<(), Failure> {
         match (self.outcome, direction) {
             (Outcome::Own, _) => {
                 // One that was begun, and all have waited for each other since.
                 self.heading.turns_to(direction);
-                let located = mine.map_err(|failure| self.located(failure));
-                located.inspect_err(|failure| self.unheard.note(failure))
+                mine.map_err(|failure| self.noted(failure))
             }
             (Outcome::Shared, Direction::Read) => self.team.agree(mine),
             (Outcome::Shared, Direction::Write) => self.team.end_of_write(&self.file, mine),
         }
+    }
+
+    /// `failure` of this rank's, of which others are to hear later.
+    #[cold]
+    fn noted(&self, failure: Failure) -> Failure {
+        let failure = self.located(failure);
+        self.unheard.note(&failure);
+        failure
     }
 
     /// After a step that all ranks have taken together, with its outcome: tells what failed since the last one, on all.

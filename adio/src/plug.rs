@@ -107,6 +107,7 @@ pub(crate) fn note_unread(failure: Failure) {
 }
 
 /// The failure of this thread's last such read since it last asked.
+#[inline]
 pub fn take_unread() -> Option<Failure> {
     UNREAD.take()
 }

@@ -67,6 +67,7 @@ pub(crate) fn withheld<T: Default>(outcome: Result<T, Failure>) -> Result<T, Fai
 ///
 /// # Errors
 /// What the stock function that it belongs to has missed a shared pointer for.
+#[inline]
 pub(crate) fn demand() -> Result<(), Failure> {
     MISSED.get().map_or(Ok(()), Err)
 }
@@ -116,6 +117,7 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
 }
 
 /// Gives back a lock that a read took and no write followed.
+#[inline]
 pub fn settle() {
     drop(PENDING.take());
 }

@@ -30,6 +30,7 @@ pub fn beginning(stock: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// Whether this thread begins a split collective access; only once for each.
+#[inline]
 pub(crate) fn is_beginning() -> bool {
     BEGINNING.take().is_some()
 }

@@ -20,6 +20,7 @@ thread_local! {
 }
 
 /// Notes that this thread's collective access has reached the device.
+#[inline]
 pub(crate) fn note_begun() {
     HAS_BEGUN.set(true);
 }

@@ -159,7 +159,7 @@ fn row_in_memory<A: Abi>(
 ) -> Result<Option<(*mut c_void, u64)>, Failure> {
     let (datatype, count) = (access.datatype, access.count);
     let bytes = mpi.type_size(datatype).saturating_mul(count.unsigned_abs());
-    if datatype.0 == mpi.constants.byte.0 {
+    if datatype.0 == mpi.constants.byte.0 || flatten::is_elementary(mpi, datatype) {
         return Ok(Some((access.buffer, bytes)));
     }
     let one = flatten::of(mpi, datatype)?;

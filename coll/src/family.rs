@@ -22,9 +22,6 @@ pub trait Family: Abi {
     /// one of Fortran's types, and has no size.
     const HANDLES_HAVE_SIZES: bool;
 
-    /// A handle as a number, which no other handle of its kind has at the same time.
-    fn number(handle: Self::Handle) -> u64;
-
     /// The predefined communicators.
     ///
     /// # Errors

@@ -80,6 +80,7 @@ impl Attachment {
         &self.name
     }
 
+    #[inline]
     pub(crate) fn segment_size(&self) -> SegmentSize {
         // What the manifest said when it was read, unless another size was chosen since.
         self.state().and_then(State::segment_size).unwrap_or(self.segment_size)
@@ -141,6 +142,7 @@ impl Attachment {
     ///
     /// # Errors
     /// [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable for this process.
+    #[inline]
     pub(crate) fn writable(&self) -> Result<(&State, &Presence)> {
         match &self.view {
             View::Full { state, presence } => Ok((state, presence)),

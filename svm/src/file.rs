@@ -194,9 +194,9 @@ impl File {
 
     /// The piece of `at..end` that lies in one segment: which, where in it, and how many bytes.
     fn piece(&self, at: u64, end: u64) -> Result<(SegmentIndex, u64, usize)> {
-        let (index, within) =
-            self.segment_size().locate(FileOffset(at)).ok_or_else(|| self.too_large(end))?;
-        Ok((index, within, (end - at).min(self.segment_size().bytes() - within) as usize))
+        let size = self.segment_size();
+        let (index, within) = size.locate(FileOffset(at)).ok_or_else(|| self.too_large(end))?;
+        Ok((index, within, (end - at).min(size.bytes() - within) as usize))
     }
 
     fn segment(&self, index: SegmentIndex) -> Result<Option<Arc<Segment>>> {
@@ -209,18 +209,18 @@ impl File {
     /// Where a segment is to be written; it gets a home where it has none. `end` is where the access ends, which writes
     /// so many bytes without large gaps.
     fn segment_to_write(&self, index: SegmentIndex, end: u64, dense: u64) -> Result<Target<'_>> {
+        let homes = self.shared.as_ref().map(|shared| (shared, self.attachment.home(index)));
+        if let Some((shared, Home::There(home))) = homes {
+            return Ok(Target::There(shared, home));
+        }
         if let Some(segment) = self.recent(index) {
             return Ok(Target::Here(segment));
         }
         let filling = Filling::of(dense, self.segment_size());
-        if let Some(shared) = &self.shared {
-            let home = match self.attachment.home(index) {
-                Home::Hole => shared.claim(index, self.home_for(shared, index, end), filling)?,
-                home => home,
-            };
-            if let Home::There(home) = home {
-                return Ok(Target::There(shared, home));
-            }
+        if let Some((shared, Home::Hole)) = homes
+            && let Home::There(home) = shared.claim(index, self.home_for(shared, index, end), filling)?
+        {
+            return Ok(Target::There(shared, home));
         }
         Ok(Target::Here(self.remember(self.attachment.segment_or_new(index, filling)?)))
     }

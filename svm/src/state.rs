@@ -362,6 +362,7 @@ impl State {
     }
 
     /// The size of each segment; `None` where this is no state of a file.
+    #[inline]
     pub(crate) fn segment_size(&self) -> Option<SegmentSize> {
         // Relaxed: it changes only while nobody reads or writes, and those who do later have been told.
         SegmentSize::new(self.header().segment_size.load(Ordering::Relaxed)).ok()
@@ -372,6 +373,7 @@ impl State {
         self.header().segment_size.store(size.bytes(), Ordering::Relaxed);
     }
 
+    #[inline]
     fn header(&self) -> &Header {
         // SAFETY: the mapping is longer than a header, page-aligned, lives as long as `self`, and a header
         // consists of atomics, which any content is valid for. In a mapping for reading nothing is stored:

@@ -58,6 +58,7 @@ impl SegmentSize {
     ///
     /// # Errors
     /// Says which values are possible: powers of two from [`SegmentSize::MIN`] to [`SegmentSize::MAX`].
+    #[inline]
     pub fn new(bytes: u64) -> Result<SegmentSize, InvalidSegmentSize> {
         NonZeroU64::new(bytes)
             .filter(|b| b.is_power_of_two() && (Self::MIN.0..=Self::MAX.0).contains(b))
@@ -79,12 +80,14 @@ impl SegmentSize {
     }
 
     /// The size in bytes.
+    #[inline]
     pub fn bytes(self) -> u64 {
         self.0.get()
     }
 
     /// The segment that holds `offset` and the position of `offset` within it, or `None` where the file
     /// would need more segments than a segment table has room for.
+    #[inline]
     pub(crate) fn locate(self, offset: FileOffset) -> Option<(SegmentIndex, u64)> {
         let index = u32::try_from(offset.0 >> self.0.trailing_zeros()).ok()?;
         Some((SegmentIndex(index), offset.0 & (self.bytes() - 1)))

@@ -26,6 +26,11 @@ impl Abi for Mpich {
     const DISTRIBUTIONS: [c_int; 3] = [121, 122, 123];
     const DEFAULT_CHUNK: c_int = -49_767;
 
+    #[inline]
+    fn number(handle: c_int) -> u64 {
+        u64::from(handle.cast_unsigned())
+    }
+
     /// MPICH marks codes of the program's own by this bit (`ERROR_DYN_MASK` of mpir_errcodes.h), but 4.0 forgets
     /// to where the class is a predefined one, and then finds no string.
     fn dynamic_code(code: c_int) -> c_int {

@@ -43,6 +43,11 @@ impl Abi for OpenMpi {
     const DISTRIBUTIONS: [c_int; 3] = [0, 1, 2];
     const DEFAULT_CHUNK: c_int = -1;
 
+    #[inline]
+    fn number(handle: usize) -> u64 {
+        handle as u64
+    }
+
     /// Open MPI's `MPI_File_call_errhandler` takes MPI_FILE_NULL for a mistake and ends the job, although that
     /// has a handler by MPI's rules. Its inner function does not.
     fn call_handler_without_file(mpi: &Mpi<OpenMpi>, code: c_int) {

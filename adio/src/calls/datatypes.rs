@@ -64,8 +64,7 @@ pub(crate) struct Contents<'a, A: Abi> {
 impl<A: Abi> Drop for Contents<'_, A> {
     fn drop(&mut self) {
         for datatype in &mut self.datatypes {
-            let envelope = self.mpi.envelope(*datatype);
-            if envelope.is_none_or(|envelope| envelope.combiner != Some(Combiner::Predefined)) {
+            if !self.mpi.is_predefined(*datatype) {
                 // SAFETY: MPI_Type_get_contents gives new handles of types that are not predefined.
                 unsafe { (self.mpi.type_free)(datatype) };
             }

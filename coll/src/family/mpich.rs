@@ -17,11 +17,6 @@ impl Family for Mpich {
     /// In their second byte.
     const HANDLES_HAVE_SIZES: bool = true;
 
-    #[inline]
-    fn number(handle: c_int) -> u64 {
-        u64::from(handle.cast_unsigned())
-    }
-
     fn communicators(_: &Library) -> Result<Communicators<Mpich>, SymbolError> {
         Ok(Communicators {
             world: Comm(0x4400_0000),

@@ -16,11 +16,6 @@ impl Family for OpenMpi {
     const IN_PLACE: usize = 1;
     const HANDLES_HAVE_SIZES: bool = false;
 
-    #[inline]
-    fn number(handle: usize) -> u64 {
-        handle as u64
-    }
-
     fn communicators(library: &Library) -> Result<Communicators<OpenMpi>, SymbolError> {
         let communicator = |name: &CStr| library.variable(name).map(|address| Comm(address as usize));
         Ok(Communicators {

@@ -30,6 +30,8 @@ pub(super) const CACHE_SEGMENT: SegmentId = SegmentId::new(0x7376_6d63, 0);
 pub(crate) struct SharedFile {
     cluster: Arc<Cluster>,
     attachment: Arc<Attachment>,
+    /// The nodes of the file's list, by their positions; `None` for one that takes no part in the cluster.
+    nodes: Box<[Option<NodeIndex>]>,
     windows: Windows,
     sources: Sources,
     /// How many of the node's losses (`State::losses`) this handle has been told of.
@@ -49,7 +51,9 @@ impl SharedFile {
         let (windows, sources) = (Windows::default(), Sources::default());
         let (told_losses, locked) = (AtomicU64::new(losses), AtomicU32::new(0));
         let requests_ahead = Arc::default();
-        SharedFile { cluster, attachment, windows, sources, told_losses, locked, requests_ahead }
+        let roster = &cluster.context().roster;
+        let nodes = attachment.nodes().iter().map(|name| roster.index(name)).collect();
+        SharedFile { cluster, attachment, nodes, windows, sources, told_losses, locked, requests_ahead }
     }
 
     /// Whether there is more than one node.
@@ -59,7 +63,11 @@ impl SharedFile {
 
     /// The node in a position of the file's list.
     pub(crate) fn node_at(&self, position: u32) -> Result<NodeIndex> {
-        self.node_called(&self.attachment, position)
+        // Each access to another node asks.
+        match self.nodes.get(position as usize) {
+            Some(Some(node)) => Ok(*node),
+            _ => self.node_called(&self.attachment, position),
+        }
     }
 
     /// The position of a node in the file's list.

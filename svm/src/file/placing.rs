@@ -139,7 +139,8 @@ impl File {
         bytes: u64,
         written: &dyn Fn(SegmentSize) -> Vec<SegmentIndex>,
     ) -> Result<()> {
-        let (Some(shared), size) = (&self.shared, self.segment_size()) else { return Ok(()) };
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let size = self.segment_size();
         let end = range.end.0;
         let segments = end.saturating_sub(range.start.0) / size.bytes();
         if end.saturating_sub(1) / size.bytes() <= range.start.0 / size.bytes()

@@ -24,6 +24,7 @@ impl PageSet {
     }
 
     /// Forgets everything if storage was given back since.
+    #[inline]
     pub(super) fn revalidate(&self, punches: u64) {
         // Acquire: whoever sees the new count sees the cleared words.
         if self.punches.load(Ordering::Acquire) != punches {
@@ -33,6 +34,7 @@ impl PageSet {
     }
 
     /// The longest run from the start of `range` whose pages are all in the set, or all not: its end, and which.
+    #[inline]
     pub(super) fn run(&self, range: Range<u64>) -> (u64, bool) {
         let first = range.start >> self.page_shift;
         let last = (range.end - 1) >> self.page_shift;
@@ -67,6 +69,7 @@ impl PageSet {
         }
     }
 
+    #[inline]
     fn contains(&self, page: u64) -> bool {
         // Acquire: pairs with `insert`: the system call that gave the page storage has returned.
         self.words[(page / 64) as usize].load(Ordering::Acquire) >> (page % 64) & 1 != 0
