@@ -34,6 +34,16 @@ const BACKLOG: i32 = 4096;
 /// Of how many who are missing it is told how far they came, at most.
 const MOST_ACCOUNTS: usize = 4;
 
+/// Has a listener let as many callers wait as a large job has, which come all at once: by itself, the standard library's
+/// lets 128. It may have callers already.
+///
+/// # Errors
+/// `System`.
+pub(super) fn lengthen_backlog(listener: &TcpListener) -> Result<()> {
+    rustix::net::listen(listener, BACKLOG)
+        .map_err(|problem| Error::system("listening for control connections", problem))
+}
+
 /// A listener and its callers.
 #[derive(Debug)]
 pub(super) struct Door {
@@ -74,9 +84,7 @@ impl Door {
         listener
             .set_nonblocking(true)
             .map_err(|problem| Error::system("preparing the control listener", problem))?;
-        // The standard library's backlog is too short for a large job's processes to come all at once.
-        rustix::net::listen(&listener, BACKLOG)
-            .map_err(|problem| Error::system("listening for control connections", problem))?;
+        lengthen_backlog(&listener)?;
         let token = poller.add(&listener)?;
         Ok(Self {
             poller: Arc::clone(poller),

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 
 use rustix::process::{Pid, Signal};
 
+use super::door;
 use super::place::{LISTENER, MASTER, NODE, RANK, SECRET, SIZE};
 use crate::error::{Error, Result};
 use crate::secret::JobSecret;
@@ -132,6 +133,8 @@ impl Launcher {
             None => {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
                 let listener = listener.map_err(|problem| Error::system("listening for rank 0", problem))?;
+                // All others may call before rank 0 has come to it.
+                door::lengthen_backlog(&listener)?;
                 let at =
                     listener.local_addr().map_err(|problem| Error::system("asking for a port", problem))?;
                 (Some(listener), at.to_string())

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::door::Door;
+use super::door::{self, Door};
 use super::link::Link;
 use super::place::{Master, Place};
 use super::poller::{Poller, Token};
@@ -64,6 +64,14 @@ impl Offer {
 
 /// The master's part: listens.
 pub(super) fn listen(master: Master) -> Result<TcpListener> {
+    let listener = bind(master)?;
+    // Not only when they are let in: before that, all try which of the addresses leads here, and who finds no room then
+    // takes it for dead. The closed connections of those who have found it keep their room until then, too.
+    door::lengthen_backlog(&listener)?;
+    Ok(listener)
+}
+
+fn bind(master: Master) -> Result<TcpListener> {
     let at = match master {
         Master::Listening(listener) => return Ok(listener),
         Master::At(at) => at,
@@ -215,4 +223,25 @@ pub(super) fn unaddressed(problem: std::io::Error) -> Error {
 
 fn failed(problem: impl Into<String>) -> Error {
     Error::StartUp { problem: problem.into() }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn more_can_wait_for_the_master_than_the_standard_library_lets() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        let number = most.trim().parse::<usize>().unwrap().min(200);
+        let listener = listen(Master::Known(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))])).unwrap();
+        let at = listener.local_addr().unwrap();
+        // Nobody is let in meanwhile.
+        for _ in 0..number {
+            let called = TcpStream::connect_timeout(&at, Duration::from_secs(30));
+            drop(called.expect("there is room for another caller"));
+        }
+    }
 }

@@ -12,8 +12,9 @@
 //!
 //! When the leader is lost, every process turns to the lowest rank that it does not know to be lost (`succession`).
 //! That one lets it wait until it has noticed the loss itself, then leads. Who does not come within the timeout, or
-//! whose listener is gone, is lost as well. A process that was declared lost but lives learns it (`Expelled`), and
-//! its part of the job ends. A network that falls into two leaves two parts, each of which goes on without the other.
+//! whose listener is gone, is lost as well. A process that was declared lost but lives learns it (`Expelled`, or as a
+//! leader `Abandoned`), and its part of the job ends, nobody else's: who still follows it turns to the next. A network
+//! that falls into two leaves two parts, each of which goes on without the other.
 //!
 //! Nothing here waits but for events, at one place (`Watchdog::run`), with a deadline.
 

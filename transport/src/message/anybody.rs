@@ -15,7 +15,8 @@ impl Messenger {
     ///
     /// # Errors
     /// As for [`receive`](Self::receive). Each process that is lost is reported once, when nothing else has come; the
-    /// others can be received from after that. When all others are lost, every call reports it.
+    /// others can be received from after that. When all others are lost, or one that is [watched](Self::watch), every
+    /// call reports it.
     pub fn receive_any(&self, into: &mut [u8]) -> Result<(Rank, usize)> {
         let memory = UserMemory::of_mut(into);
         let links = self.engine.links();
@@ -67,6 +68,8 @@ impl Messenger {
         if self.engine.context.disturbances.load(Ordering::Relaxed) > 0 {
             let membership = self.engine.context.fabric.membership();
             membership.check_job()?;
+            // Nothing is received from anybody any more then.
+            self.engine.context.check_watched()?;
             let lost = membership.lost();
             let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(rank) = lost.iter().find(|rank| !reported.contains(rank)) {

@@ -119,8 +119,12 @@ impl Context {
         if self.disturbances.load(Ordering::Relaxed) > 0 { self.check_watched() } else { Ok(()) }
     }
 
+    /// Whether all that are watched are there.
+    ///
+    /// # Errors
+    /// `PeerLost`, `Ending`.
     #[cold]
-    fn check_watched(&self) -> Result<()> {
+    pub(super) fn check_watched(&self) -> Result<()> {
         let membership = self.fabric.membership();
         self.watched.get().into_iter().flatten().try_for_each(|&rank| membership.check(rank))
     }

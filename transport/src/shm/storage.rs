@@ -15,14 +15,18 @@ use crate::memory::SharedMemory;
 
 use super::available;
 
-/// Up to this many bytes a mapping's pages are entered into the page table at once: a first access costs a fault of
-/// about 0.5 µs for each page, in the middle of the first messages. Beyond it, entering all would take longer (from
-/// 1 ms on) than a connection should.
+/// Up to this many bytes the pages of reserved memory are entered into the page table when it is mapped: a first access
+/// costs a fault of about 0.5 µs for each page, in the middle of the first messages. Beyond it, entering all would take
+/// longer (from 1 ms on) than a connection should.
 const POPULATED: usize = 4 << 20;
 
 /// Kernels before 6.12 give back all that a call has reserved when a signal comes in the middle of it: with a timer that
 /// ticks every few milliseconds, a longer one would never end.
 const RESERVED_AT_ONCE: usize = 4 << 20;
+
+/// What reserved memory is sealed with. Whoever maps it can rely on its length for ever: no access will be beyond the
+/// end. And whoever is handed it knows by these seals that it is reserved: nothing else of ours has all of them.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A part of a file that holds shared memory.
 #[derive(Debug)]
@@ -49,8 +53,7 @@ impl Storage {
                     rustix::fs::fallocate(&file, FallocateFlags::empty(), start, step)
                 })?;
             }
-            // Whoever maps it can rely on its length for ever: no access will be beyond the end.
-            rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+            rustix::fs::fcntl_add_seals(&file, SEALS)?;
             Ok(file)
         };
         Ok(Self { file: reserve().map_err(short)?, offset: 0, length })
@@ -89,13 +92,20 @@ impl Storage {
         self.length
     }
 
+    /// Whether all of it has storage. What does not come from `reserve` may have holes, and they are to stay holes:
+    /// entering their pages would give them storage, as writing there does.
+    fn is_reserved(&self) -> bool {
+        // A file that cannot be sealed gives an error, or has one seal.
+        rustix::fs::fcntl_get_seals(&self.file).is_ok_and(|seals| seals.contains(SEALS))
+    }
+
     /// Maps it, shared, for reading and writing.
     ///
     /// # Errors
     /// `Memory` where there is no room for `what` in the address space; `System` where the system refuses.
     pub(super) fn map(&self, what: &str) -> Result<SharedMemory> {
         let memory = mapping::of_file(what, &self.file, self.offset, self.length)?;
-        if memory.len() <= POPULATED {
+        if memory.len() <= POPULATED && self.is_reserved() {
             // Only an acceleration; older kernels do not know it.
             let _ = mapping::enter_pages(&memory);
         }
@@ -114,7 +124,9 @@ impl AsFd for Storage {
 mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
-    use std::os::unix::fs::FileExt;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    use rustix::fs::{MemfdFlags, SealFlags};
 
     use super::Storage;
     use crate::error::Error;
@@ -148,6 +160,27 @@ mod tests {
         assert!(memory.is_empty());
         assert!(memory.write(0, b"x").is_err());
         memory.write(0, b"").unwrap();
+    }
+
+    #[test]
+    fn only_what_was_reserved_gets_storage_by_being_mapped() {
+        let reserved = Storage::reserve("a test", 10_000).unwrap();
+        let handed_over = reserved.as_fd().try_clone_to_owned().unwrap();
+        assert!(Storage::received(handed_over, 0, 10_000).unwrap().is_reserved());
+        // All of it is a hole. One cannot be sealed, the other is, but not for good.
+        let length = 1 << 20;
+        for flags in [MemfdFlags::CLOEXEC, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING] {
+            let file = File::from(rustix::fs::memfd_create(c"a test", flags).unwrap());
+            file.set_len(length).unwrap();
+            if flags.contains(MemfdFlags::ALLOW_SEALING) {
+                rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+            }
+            let own = Storage::of_file(&file, 0, length).unwrap();
+            let handed_over = file.try_clone().unwrap().into();
+            let received = Storage::received(handed_over, 0, length).unwrap();
+            let _memory = [own, received].map(|storage| storage.map("a test").unwrap());
+            assert_eq!(file.metadata().unwrap().blocks(), 0, "{flags:?}");
+        }
     }
 
     #[test]

@@ -120,6 +120,30 @@ fn a_stopped_master_is_lost_and_learns_it() {
     assert!(TIMEOUTS.into_iter().any(|timeout| is_told_that_it_hung(0, timeout)));
 }
 
+/// Stops the master's whole machine, with a process beside it, until the others have given the master up. Whether that
+/// one alone learns that it is lost, and all others can finish: also the one beside it, which follows it until then.
+fn is_lost_alone_though_one_follows(timeout: Duration) -> bool {
+    let mut company = Company::start(4, &[(TIMEOUT, &format!("{timeout:?}"))]);
+    company.signal(1, Signal::STOP.as_raw());
+    company.signal(0, Signal::STOP.as_raw());
+    let losses = company.some(&[2, 3], "losses 1");
+    company.signal(0, Signal::CONT.as_raw());
+    let ending = company.some(&[0], "ending").remove(0);
+    company.signal(1, Signal::CONT.as_raw());
+    let its_end = company.some(&[0], "finish").remove(0);
+    let ends = company.some(&[1, 2, 3], "finish");
+    println!("{losses:?}; {ending}; {its_end}; {ends:?}");
+    losses.iter().all(|losses| losses.starts_with("rank 0 on node host0 is lost: no heartbeat for "))
+        && ending.contains("took this process for lost")
+        && its_end.contains("the job is ending")
+        && ends.iter().all(|end| end == "finished")
+}
+
+#[test]
+fn a_lost_master_does_not_end_the_job_of_those_that_follow_it() {
+    assert!(TIMEOUTS.into_iter().any(is_lost_alone_though_one_follows));
+}
+
 /// Stops the successor of a killed master. Whether the others learn of both, and it of that, and they can finish.
 fn are_kept_by_no_successor(timeout: Duration) -> bool {
     let mut company = Company::start(4, &[(TIMEOUT, &format!("{timeout:?}"))]);

@@ -91,7 +91,7 @@ impl Watchdog {
             (
                 Role::Leader | Role::Candidate(_) | Role::Probed(_) | Role::Prober,
                 Frame::Expelled { reason },
-            ) => self.expelled(&format!("rank {rank} took this process for lost: {reason}"), now),
+            ) => self.expelled(format!("rank {rank} took this process for lost: {reason}")),
             (Role::Member | Role::Shunned, Frame::Abandoned { reason }) => self.abandoned(rank, &reason, now),
             // Somebody who has been declared lost may say what it likes.
             (Role::Shunned, _) => {}
@@ -137,7 +137,7 @@ impl Watchdog {
         let loyal = others.count().saturating_sub(1);
         let was_suspended = self.resumed_at.is_some_and(|at| now < at + self.settings.timeout);
         if was_suspended || self.abandoned_by.len() >= loyal {
-            self.expelled(&format!("rank {by} took this process for lost: {reason}"), now);
+            self.expelled(format!("rank {by} took this process for lost: {reason}"));
         } else {
             self.lose_now(by, format!("it left this process, taking it for lost ({reason})"), now);
         }

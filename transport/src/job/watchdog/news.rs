@@ -19,7 +19,7 @@ impl Watchdog {
     /// A process is lost.
     pub(super) fn lose(&mut self, rank: Rank, loss: Loss, now: Instant) {
         if rank == self.me {
-            return self.expelled(&format!("the others took this process for lost: {}", loss.reason), now);
+            return self.expelled(format!("the others took this process for lost: {}", loss.reason));
         }
         if rank.0 >= self.size || matches!(self.phase, Phase::Alone | Phase::Parting { .. }) {
             return;
@@ -95,6 +95,10 @@ impl Watchdog {
                 peer.link.send(&frame);
             }
         }
+        self.tell_program_of_ending(reason);
+    }
+
+    fn tell_program_of_ending(&self, reason: String) {
         self.membership.declare_ending(reason);
         self.desk.set_state(State::Ending);
     }
@@ -109,14 +113,17 @@ impl Watchdog {
         self.membership.node(self.me)
     }
 
-    /// Others take this process for lost: it has no part in the job any more.
-    pub(super) fn expelled(&mut self, reason: &str, now: Instant) {
+    /// Others take this process for lost: it has no part in the job any more, which goes on. So those who still follow
+    /// it are told of no ending: when their connections close, they turn to the next, as if this process had died.
+    pub(super) fn expelled(&mut self, reason: String) {
         if matches!(self.phase, Phase::Parting { .. }) {
             return;
         }
-        self.end(Ending { reason: reason.into(), signal: None }, now);
         self.peers.clear();
         self.phase = Phase::Alone;
+        if self.view.end(Ending { reason: reason.clone(), signal: None }) {
+            self.tell_program_of_ending(reason);
+        }
     }
 
     /// The program has finished.

@@ -1,8 +1,9 @@
 //! Peers that are lost, jobs that end, and peers that write nonsense.
 
 use std::cell::Cell;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Barrier, mpsc};
+use std::time::Duration;
 
 use super::worlds::run_threads;
 use super::{MessageSettings, Messenger, Mode, Port, Rank};
@@ -65,6 +66,39 @@ fn a_watched_loss_ends_a_receive_from_another() {
         }
         begun.wait();
     });
+}
+
+#[test]
+fn a_watched_loss_ends_every_receive_from_anybody() {
+    const THREADS: usize = 2;
+    const CALLS: usize = 2;
+    let fabrics = shm::within_process(3);
+    let membership = fabrics[0].membership();
+    let messenger = open(&fabrics[0]);
+    messenger.watch(&[Rank(1), Rank(2)]);
+    let (report, reports) = mpsc::channel();
+    let mut told = Vec::new();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let (messenger, report) = (&messenger, report.clone());
+            scope.spawn(move || {
+                for _ in 0..CALLS {
+                    report.send(messenger.receive_any(&mut [0; 8]).unwrap_err()).unwrap();
+                }
+            });
+        }
+        membership.declare_lost(Rank(2), "the test says so");
+        while told.len() < THREADS * CALLS {
+            match reports.recv_timeout(Duration::from_secs(60)) {
+                Ok(error) => told.push(error),
+                // It ends those, too, to whom the loss does not come.
+                Err(_) => membership.declare_ending("a receive waits for ever"),
+            }
+        }
+    });
+    for error in told {
+        assert_eq!(error.lost_peer(), Some(Rank(2)), "{error}");
+    }
 }
 
 #[test]
