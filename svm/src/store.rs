@@ -82,7 +82,7 @@ impl Store {
         }
         let store = match &path {
             Some(path) => Store::open(Path::new(path))?,
-            None => Store::open_default()?,
+            None => Store::open_own(&Store::default_path(rustix::process::geteuid().as_raw()))?,
         };
         *last = Some((path, store.clone()));
         Ok(store)
@@ -103,14 +103,7 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_for(path: &Path, node: &NodeName) -> Result<Store> {
         let failed = |e: io::Error| Error::io("opening the store", path, e);
-        match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-            Ok(()) => {}
-            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
-                return Err(Error::NotAStore { path: path.into(), reason: "it is not a directory".into() });
-            }
-            Err(e) if path.is_dir() => tracing::debug!("{}: {e}", path.display()),
-            Err(e) => return Err(failed(e)),
-        }
+        make_directory(path)?;
         let root: Arc<Path> = canonical(path).map_err(failed)?.into();
         let node = description::read_or_make(&root, node)?;
         for directory in [NAMES, object::OBJECTS, object::DELETED] {
@@ -125,6 +118,29 @@ impl Store {
         spare::sweep(&root);
         reserve::keep(&root);
         Ok(Store { root, node, identity })
+    }
+
+    /// The same as [`Store::open`] at a place where anybody may make directories, like `/dev/shm`: nothing that another
+    /// user put there is opened, or looked into.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; [`Error::NotAStore`] also where the directory is not the caller's, or a link.
+    pub fn open_own(path: &Path) -> Result<Store> {
+        make_directory(path)?;
+        let user = rustix::process::geteuid().as_raw();
+        let found = fs::symlink_metadata(path).map_err(|e| Error::io("opening the store", path, e))?;
+        if found.uid() != user || !found.is_dir() {
+            let owner = found.uid();
+            let what = match found.is_symlink() {
+                true => format!("it is a link, of user {owner}"),
+                false => format!("it belongs to user {owner}"),
+            };
+            let reason = format!("{what}; set SVMIO_STORE to a directory of your own");
+            return Err(Error::NotAStore { path: path.into(), reason });
+        }
+        // Only from here on: at such a place nobody else can put another directory there instead. To open a store is to
+        // remove what killed processes have left in it, which another user could have made up.
+        Store::open(path)
     }
 
     /// Has this process keep some of the storage of files that it removes, cleared, for files that any process like it
@@ -243,20 +259,19 @@ impl Store {
         let options = options.clone().placement(options.placement_among(nodes));
         self.create_unnamed(name, &options)?.enter()
     }
+}
 
-    fn open_default() -> Result<Store> {
-        let user = rustix::process::geteuid().as_raw();
-        let path = Store::default_path(user);
-        let store = Store::open(&path)?;
-        // Anybody may make directories in /dev/shm: never trust one that another user put there.
-        let owner = fs::symlink_metadata(&path).map_err(|e| Error::io("opening the store", &path, e))?;
-        if owner.uid() != user || owner.is_symlink() {
-            let reason =
-                format!("it belongs to user {}; set SVMIO_STORE to a directory of your own", owner.uid());
-            return Err(Error::NotAStore { path, reason });
+/// Makes the directory of a store where there is none, readable for its owner only.
+fn make_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+            return Err(Error::NotAStore { path: path.into(), reason: "it is not a directory".into() });
         }
-        Ok(store)
+        Err(e) if path.is_dir() => tracing::debug!("{}: {e}", path.display()),
+        Err(e) => return Err(Error::io("opening the store", path, e)),
     }
+    Ok(())
 }
 
 /// `path` without links, where such a path leads to the same place: another process's root (`/proc/PID/root`) cannot be
