@@ -190,18 +190,18 @@ impl Store {
     /// [`Error::DamagedSegment`], [`Error::Access`], [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Quota`].
     pub fn open_file(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
         loop {
-            let attached = match self.lookup(name) {
+            let id = match self.lookup(name) {
                 Ok(_) if options.create && options.exclusive => {
                     return Err(Error::Exists { name: name.to_string(), store: self.root.to_path_buf() });
                 }
-                Ok(id) => attachment::attach(self, id, &name.to_string(), How::default()),
+                Ok(id) => id,
                 Err(Error::NoSuchFile { .. }) if options.create => match self.create(name, options)? {
                     Some(file) => return Ok(file),
                     None => continue,
                 },
                 Err(e) => return Err(e),
             };
-            match attached {
+            match attachment::attach(self, id, &name.to_string(), How::default()) {
                 Ok(attachment) => {
                     self.warn_of_missing(&attachment, options);
                     return File::new(attachment, options);
@@ -210,8 +210,9 @@ impl Store {
                 // Its remover took the name away first: look again.
                 Err(AttachError::Gone) if !self.is_dangling(name)? => {}
                 Err(AttachError::Gone) => return Err(self.lost_object(name)),
-                Err(AttachError::Abandoned) => match self.remove(name) {
-                    Err(Error::NoSuchFile { .. }) | Ok(()) => {}
+                // Whoever else found it so may have put a new one there already.
+                Err(AttachError::Abandoned) => match self.remove_abandoned(name, id) {
+                    Err(Error::NoSuchFile { .. }) | Ok(_) => {}
                     Err(e) => return Err(e),
                 },
             }

@@ -135,7 +135,7 @@ impl Store {
     /// As [`Store::remove`].
     pub(crate) fn take_back(&self, name: &FileName, id: FileId) -> Result<()> {
         let removed = match self.lookup(name) {
-            Ok(found) if found == id => self.remove(name),
+            Ok(found) if found == id => self.remove_this(name, id).map(drop),
             found => found.map(drop),
         };
         match removed {

@@ -119,7 +119,7 @@ impl Store {
             return Ok(Attempt::Changed);
         }
         if let Some(older) = &older
-            && let Some(removal) = self.removal_to_tell(older.id, |node| node == self.node())
+            && let Some(removal) = self.removal_here_to_tell(older.id)
         {
             self.leave_trace(to, older.id, &removal);
         }
