@@ -189,6 +189,7 @@ impl UnnamedFile {
         let Object { store, id, keep } = &mut self.object;
         store.replace_name(&self.name, *id, self.durable).inspect_err(|_| store.prune(&self.name))?;
         *keep = true;
+        self.file.attachment().note_named();
         Ok(self.file)
     }
 
@@ -214,6 +215,9 @@ impl UnnamedFile {
             // The directories that were made for it.
             store.prune(&self.name);
         })?;
+        if *keep {
+            self.file.attachment().note_named();
+        }
         Ok(*keep)
     }
 }

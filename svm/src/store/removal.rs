@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use crate::attachment;
 use crate::error::{Error, Result};
 use crate::name::FileName;
+use crate::node::BootId;
 use crate::object;
 use crate::presence::{Gate, GateGuard};
 use crate::state::State;
@@ -30,6 +31,17 @@ impl Held<'_> {
     /// Whether anybody has the file open.
     pub(super) fn is_open(&self) -> io::Result<bool> {
         self.gate.anybody_present()
+    }
+
+    /// Its shared state, if that counts.
+    pub(super) fn known_state(&self, failed: impl Fn(io::Error) -> Error) -> Result<Option<State>> {
+        let opened = || self.state.try_clone();
+        let known = opened().and_then(State::map_for_reading).map_err(&failed)?;
+        let boot = BootId::current()?;
+        if !known.is_some_and(|state| state.is_valid(boot, self.id)) {
+            return Ok(None);
+        }
+        opened().and_then(State::map).map(Some).map_err(failed)
     }
 }
 
