@@ -238,7 +238,8 @@ impl Store {
     /// # Errors
     /// [`Error::Access`] or [`Error::ReadOnly`] where the store is not writable.
     pub fn reopen(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
-        if options.exclusive || options.temporary {
+        // What is no text is told with what stands for it, like other such names.
+        if options.exclusive || options.temporary || name.as_path().to_str().is_none() {
             return Ok(None);
         }
         let open = |attachment: Arc<Attachment>| {

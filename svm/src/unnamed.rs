@@ -189,7 +189,7 @@ impl UnnamedFile {
         let Object { store, id, keep } = &mut self.object;
         store.replace_name(&self.name, *id, self.durable).inspect_err(|_| store.prune(&self.name))?;
         *keep = true;
-        self.file.attachment().note_named();
+        self.note_named();
         Ok(self.file)
     }
 
@@ -215,10 +215,19 @@ impl UnnamedFile {
             // The directories that were made for it.
             store.prune(&self.name);
         })?;
-        if *keep {
+        let is_entered = *keep;
+        if is_entered {
+            self.note_named();
+        }
+        Ok(is_entered)
+    }
+
+    /// Notes that the file has its name, unless that is no text: it is known by what stands for it then, which another
+    /// file may be called.
+    fn note_named(&self) {
+        if self.name.as_path().to_str().is_some() {
             self.file.attachment().note_named();
         }
-        Ok(*keep)
     }
 }
 

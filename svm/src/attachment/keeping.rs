@@ -186,6 +186,8 @@ impl Attachment {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use crate::store::aside::Over;
     use crate::units::FileId;
     use crate::{FileName, FileOffset, OpenOptions, Store};
@@ -347,5 +349,25 @@ mod tests {
         assert!(store.reopen(&name, &options).unwrap().is_none());
         store.restore(&aside.unwrap()).unwrap();
         assert_eq!(store.lookup(&name).unwrap(), file.id());
+    }
+
+    #[test]
+    fn names_that_are_no_text_are_not_taken_for_one_another() {
+        let (_directory, store, _) = setting();
+        let names = [&b"/\xff"[..], b"/\xfe", "/\u{fffd}".as_bytes()];
+        let names = names.map(|name| FileName::new(std::ffi::OsStr::from_bytes(name)).unwrap());
+        let options = OpenOptions::read_write().create(true);
+        for turn in 0..2 {
+            for (name, content) in names.iter().zip([b"0", b"1", b"2"]) {
+                let reopened = store.reopen(name, &options).unwrap();
+                let file = reopened.unwrap_or_else(|| store.open_file(name, &options).unwrap());
+                assert_eq!(file.size(), turn);
+                file.write_at(FileOffset(0), content).unwrap();
+                file.keep();
+            }
+        }
+        for (name, expected) in names.iter().zip(["0", "1", "2"]) {
+            assert_eq!(content(&store.open_file(name, &options).unwrap()), expected.as_bytes());
+        }
     }
 }
