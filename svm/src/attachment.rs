@@ -9,7 +9,7 @@ mod segments;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::changes::Changes;
@@ -56,6 +56,8 @@ pub(crate) struct Attachment {
     view: View,
     /// How often the state had been revived when this process came to know it.
     revivals: u64,
+    /// Its name led to it at that time, or has led to it since: so it does still, unless the state tells otherwise.
+    is_named: AtomicBool,
     changes: Changes,
     /// The storage device did not take the file's name when it was last brought there.
     name_was_refused: AtomicBool,
@@ -78,6 +80,12 @@ impl Attachment {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Notes that this process has given the file its name, which it had not when it was attached.
+    pub(crate) fn note_named(&self) {
+        // Relaxed: nobody relies on it but for being faster.
+        self.is_named.store(true, Ordering::Relaxed);
     }
 
     #[inline]

@@ -5,7 +5,8 @@
 //! and segments never go: so what stores know together is all that any of them knows, and where they contradict each
 //! other, the newer one is right.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, ErrorKind};
 
@@ -33,6 +34,9 @@ pub(crate) struct Finding {
 
 /// Size and own segments by a file's shared state.
 pub(crate) type Survived = (u64, Vec<(SegmentIndex, NodeName)>);
+
+/// What a node's store tells of a file.
+type Known<'k> = (&'k NodeName, &'k Manifest, Option<&'k Survived>);
 
 /// What `store` has under `name`, for the processes of a job that have files open through `cluster`.
 ///
@@ -142,37 +146,48 @@ fn told_by(state: &State, store: &Store, manifest: &Manifest) -> Survived {
 ///
 /// # Errors
 /// [`Error::TwoFiles`], [`Error::TwoHomes`].
-pub(crate) fn merge(
+pub(crate) fn merge<M: Borrow<Manifest>>(
     name: &str,
-    known: &[(&NodeName, Manifest, Option<&Survived>)],
+    known: &[(&NodeName, M, Option<&Survived>)],
 ) -> Result<Option<Manifest>> {
+    let known: Vec<Known<'_>> =
+        known.iter().map(|(node, manifest, survived)| (*node, manifest.borrow(), *survived)).collect();
     let Some((first, any, _)) = known.first() else { return Ok(None) };
     if let Some((other, ..)) = known.iter().find(|(_, manifest, _)| manifest.id != any.id) {
         let (one, other) = ((*first).clone(), (*other).clone());
         return Err(Error::TwoFiles { name: name.into(), one, other });
     }
-    check_homes(name, known)?;
-    let mut oldest_first: Vec<_> = known.iter().collect();
+    check_homes(name, &known)?;
+    let mut oldest_first = known;
     oldest_first.sort_by_key(|(_, manifest, _)| manifest.epoch);
     let Some((_, newest, _)) = oldest_first.last() else { return Ok(None) };
-    let mut merged = newest.clone();
+    let mut merged = (*newest).clone();
     // It may have had another one when it was committed last.
     merged.name = name.into();
+    let mut positions = HashMap::new();
+    for (position, node) in (0..).zip(&newest.nodes) {
+        positions.entry(node).or_insert(position);
+    }
     let nodes = oldest_first.iter().rev().flat_map(|(_, manifest, _)| &manifest.nodes);
-    let nodes = nodes.chain(oldest_first.iter().map(|(node, ..)| *node));
-    for node in nodes {
-        if merged.position_of(node).is_none() {
+    for node in nodes.chain(oldest_first.iter().map(|(node, ..)| *node)) {
+        positions.entry(node).or_insert_with(|| {
             merged.nodes.push(node.clone());
-        }
+            (merged.nodes.len() - 1) as u32
+        });
     }
     let mut homes = BTreeMap::<SegmentIndex, u32>::new();
-    for (_, manifest, survived) in &oldest_first {
-        let told =
-            manifest.homes().filter_map(|(index, home)| Some((index, manifest.nodes.get(home as usize)?)));
-        let survived = survived.iter().flat_map(|(_, own)| own.iter().map(|(index, node)| (*index, node)));
-        for (index, node) in told.chain(survived) {
-            homes.extend(merged.position_of(node).map(|position| (index, position)));
+    let newer = oldest_first.iter().skip(1).map(|(_, newer, _)| Some(*newer)).chain([None]);
+    for ((_, manifest, survived), newer) in oldest_first.iter().zip(newer) {
+        // After a regular end every node has the same manifest, of all segments: that is gone through once.
+        if !newer.is_some_and(|newer| has_same_homes(manifest, newer)) {
+            let nodes: Vec<_> = manifest.nodes.iter().map(|node| positions.get(node).copied()).collect();
+            let told = manifest
+                .homes()
+                .filter_map(|(index, home)| Some((index, nodes.get(home as usize).copied().flatten()?)));
+            homes.extend(told);
         }
+        let survived = survived.iter().flat_map(|(_, own)| own.iter());
+        homes.extend(survived.filter_map(|(index, node)| Some((*index, *positions.get(node)?))));
     }
     // A node that took no part since may remember a size that the file has no more.
     let latest = || oldest_first.iter().filter(|(_, manifest, _)| manifest.epoch == newest.epoch);
@@ -183,15 +198,20 @@ pub(crate) fn merge(
     Ok(Some(merged))
 }
 
+/// Whether two manifests of a file say the same of where its segments lie.
+fn has_same_homes(one: &Manifest, other: &Manifest) -> bool {
+    one.nodes == other.nodes && one.segments == other.segments
+}
+
 /// That no two nodes hold the same segment, each by what its own store tells. Jobs without a node in common can come to
 /// that which open the same empty file: none of them misses a part of it. What was committed on the one and not on the
 /// other is not in doubt: the other's job was killed.
-fn check_homes(name: &str, known: &[(&NodeName, Manifest, Option<&Survived>)]) -> Result<()> {
+fn check_homes(name: &str, known: &[Known<'_>]) -> Result<()> {
     let (mut committed, mut uncommitted) = (BTreeMap::new(), BTreeMap::new());
-    for (node, manifest, survived) in known {
-        let node = *node;
-        let is_own = |(_, home): &(SegmentIndex, u32)| manifest.nodes.get(*home as usize) == Some(node);
-        let by_manifest = manifest.homes().filter(is_own).map(|(index, _)| index);
+    for &(node, manifest, survived) in known {
+        let is_own: Vec<_> = manifest.nodes.iter().map(|known| known == node).collect();
+        let own = manifest.segments.iter().filter(|run| is_own.get(run.home as usize) == Some(&true));
+        let by_manifest = own.flat_map(|run| run.indices());
         let by_state = survived.iter().flat_map(|(_, own)| own.iter().map(|(index, _)| *index));
         let by_state = by_state.filter(|index| !manifest.promises(*index, node));
         let claims = by_manifest.map(|index| (index, true)).chain(by_state.map(|index| (index, false)));
@@ -208,6 +228,8 @@ fn check_homes(name: &str, known: &[(&NodeName, Manifest, Option<&Survived>)]) -
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::manifest::runs;
     use crate::units::SegmentSize;
@@ -267,7 +289,7 @@ mod tests {
         let other = Manifest { id: FileId::from_bytes([2; 16]), ..manifest(1, 0, &["b"], &[]) };
         let error = merge("/f", &[(&a, manifest(1, 0, &["a"], &[]), None), (&b, other, None)]).unwrap_err();
         assert!(error.to_string().contains("one file on node a and another one on node b"), "{error}");
-        assert!(merge("/f", &[]).unwrap().is_none());
+        assert!(merge::<Manifest>("/f", &[]).unwrap().is_none());
     }
 
     #[test]
@@ -289,5 +311,57 @@ mod tests {
         let known = [(&a, manifest(1, 0, &["a", "b"], &[]), Some(&survived[0]))];
         let known = [known[0].clone(), (&b, manifest(1, 0, &["a", "b"], &[]), Some(&survived[1]))];
         assert!(matches!(merge("/f", &known), Err(Error::TwoHomes { .. })));
+    }
+
+    /// What several nodes know, gone through segment by segment: the homes by name.
+    fn by_each(known: &[(&NodeName, Manifest, Option<&Survived>)]) -> Vec<(u32, String)> {
+        let mut oldest_first: Vec<_> = known.iter().collect();
+        oldest_first.sort_by_key(|(_, manifest, _)| manifest.epoch);
+        let mut homes = BTreeMap::new();
+        for (_, manifest, survived) in oldest_first {
+            for (index, home) in manifest.homes() {
+                homes.extend(manifest.nodes.get(home as usize).map(|node| (index.0, node.to_string())));
+            }
+            let survived = survived.iter().flat_map(|(_, own)| own);
+            homes.extend(survived.map(|(index, node)| (index.0, node.to_string())));
+        }
+        homes.into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_several_manifests_say_alike_is_told_as_if_each_were_asked(
+            // Of each node: which manifest it has, and which segments survived there.
+            nodes in prop::collection::vec((0usize..3, prop::collection::vec(0u32..9, 0..3)), 1..6),
+            // Epoch, list of nodes, and homes.
+            manifests in prop::collection::vec((1u64..4, 0usize..3, prop::collection::vec(0u32..7, 9)), 3),
+        ) {
+            const LISTS: [&[&str]; 3] = [&["n0", "n1", "n2"], &["n4", "n3", "n2", "n1", "n0"], &["n1", "n1", "n3"]];
+            let names: Vec<_> = (0..nodes.len()).map(|number| node(&format!("n{number}"))).collect();
+            let survived: Vec<Survived> = names
+                .iter()
+                .zip(&nodes)
+                .map(|(name, (_, own))| (9, own.iter().map(|index| (SegmentIndex(*index), name.clone())).collect()))
+                .collect();
+            let known: Vec<_> = names
+                .iter()
+                .zip(&nodes)
+                .zip(&survived)
+                .map(|((name, (which, _)), survived)| {
+                    let (epoch, list, homes) = &manifests[*which];
+                    let homes = (0..).zip(homes.iter().copied()).filter(|(_, home)| *home != 6);
+                    (name, manifest(*epoch, 9, LISTS[*list], &homes.collect::<Vec<_>>()), Some(survived))
+                })
+                .collect();
+            match merge("/f", &known) {
+                Ok(merged) => {
+                    let merged = merged.unwrap();
+                    let by_name = by_name(&merged).into_iter().map(|(index, node)| (index, node.to_owned()));
+                    prop_assert_eq!(by_name.collect::<Vec<_>>(), by_each(&known));
+                    prop_assert!(names.iter().all(|name| merged.nodes.contains(name)));
+                }
+                Err(error) => prop_assert!(matches!(error, Error::TwoHomes { .. }), "{error}"),
+            }
+        }
     }
 }

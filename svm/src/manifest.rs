@@ -69,12 +69,17 @@ pub struct SegmentRun {
     pub home: u32,
 }
 
+impl SegmentRun {
+    /// Its segments.
+    pub(crate) fn indices(self) -> impl Iterator<Item = SegmentIndex> {
+        (self.first.0..self.first.0.saturating_add(self.count)).map(SegmentIndex)
+    }
+}
+
 impl Manifest {
     /// The segments that exist, each with its home, in ascending order.
     pub fn homes(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
-        self.segments.iter().flat_map(|run| {
-            (run.first.0..run.first.0.saturating_add(run.count)).map(|i| (SegmentIndex(i), run.home))
-        })
+        self.segments.iter().flat_map(|run| run.indices().map(|index| (index, run.home)))
     }
 
     /// The same from segment `first` on.

@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::CWD;
+
 use crate::manifest;
 use crate::segment;
 use crate::spare::Keeping;
@@ -144,13 +146,10 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
         if is_kept {
             continue;
         }
-        match File::options().write(true).open(&path) {
+        match segment::empty(CWD, &path) {
             // Somebody else removes it, too.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            file => {
-                let file = file?;
-                segment::punch(&file, 0..file.metadata()?.len())?;
-            }
+            emptied => emptied?,
         }
     }
     // Somebody who came too late may put a state there, and finds it unlinked then.

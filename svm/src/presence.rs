@@ -203,6 +203,14 @@ impl Gate {
         wait_for_lock(file, Kind::Exclusive, GATE)?;
         Ok(GateGuard { file, _within_process: None })
     }
+
+    /// Enters the gate if nobody else is in it.
+    ///
+    /// # Errors
+    /// What `fcntl` reports.
+    pub(crate) fn try_lock(file: &File) -> io::Result<Option<GateGuard<'_>>> {
+        Ok(try_lock(file, GATE)?.then(|| GateGuard { file, _within_process: None }))
+    }
 }
 
 /// Being in the gate; dropping it leaves.

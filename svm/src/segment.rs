@@ -41,7 +41,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 pub(crate) use self::division::Division;
-pub(crate) use self::extents::{give_storage, is_zero, next_data, punch};
+pub(crate) use self::extents::{empty, give_storage, is_zero, next_data, open_sole, punch};
 use self::large_pages::LargePages;
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;

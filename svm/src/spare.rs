@@ -261,8 +261,9 @@ impl Spares {
     /// Whether somebody is clearing it, who may be another thread of this process. Who died did not come to the end of it.
     fn is_being_cleared(&self, name: &str) -> bool {
         let is_locked = || {
-            let file =
-                rustix::fs::openat(&self.directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            // No segment is a link, or is waited for.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty());
             file.is_ok_and(|file| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err())
         };
         name.starts_with(COMING) && is_locked()
@@ -281,13 +282,11 @@ impl Spares {
                 renamed => renamed?,
             }
         }
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.directory, going.as_str(), flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(false),
-            opened => File::from(opened?),
-        };
         // Free at once, also where a process has what it was before still mapped in its cache.
-        segment::punch(&file, 0..file.metadata()?.len())?;
+        match segment::empty(self.directory.as_fd(), Path::new(&going)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+            emptied => emptied?,
+        }
         match rustix::fs::unlinkat(&self.directory, going.as_str(), AtFlags::empty()) {
             Err(Errno::NOENT) => {}
             unlinked => unlinked?,
@@ -356,5 +355,25 @@ mod tests {
         rustix::fs::flock(&clearing, FlockOperation::Unlock).unwrap();
         drop(clearing);
         assert_eq!(spares.remove_all().unwrap(), 1);
+    }
+
+    #[test]
+    fn what_is_no_segment_goes_and_nothing_that_it_leads_to() {
+        let store = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (spare, kept) = (store.path().join(DIRECTORY), store.path().join("kept"));
+        std::fs::create_dir(&spare).unwrap();
+        std::fs::write(&kept, "content").unwrap();
+        for name in ["4096-1-0", "going-1-0", "coming-4096-1-1"] {
+            std::os::unix::fs::symlink(&kept, spare.join(name)).unwrap();
+        }
+        std::fs::hard_link(&kept, spare.join("going-1-1")).unwrap();
+        // Nobody ever opens the other ends of these.
+        for name in ["going-1-2", "coming-4096-1-2"] {
+            let (kind, mode) = (rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR);
+            rustix::fs::mknodat(rustix::fs::CWD, spare.join(name), kind, mode, 0).unwrap();
+        }
+        sweep(store.path());
+        assert_eq!(std::fs::read_dir(&spare).unwrap().count(), 0);
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "content");
     }
 }

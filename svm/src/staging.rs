@@ -184,7 +184,7 @@ impl Sought {
         let known: Vec<_> = known
             .iter()
             .filter(|(_, manifest, _)| !is_left(manifest.id))
-            .map(|(node, manifest, survived)| (*node, manifest.clone(), survived.as_ref()))
+            .map(|(node, manifest, survived)| (*node, manifest, survived.as_ref()))
             .collect();
         let gone = || Error::NoSuchFile {
             name: name.to_string(),

@@ -304,13 +304,14 @@ impl State {
         self.header().users.load(Ordering::Acquire)
     }
 
-    /// Has processes that have the file open, or keep it, find it by its name anew.
+    /// Has processes that have the file open, or keep it, find it by its name anew: before it loses that, so that nobody
+    /// who is killed in between leaves them with it. The caller holds the gate until the name has changed.
     pub(crate) fn void_names(&self) {
-        // Release: the name is another one before anybody learns of it.
+        // Release: whoever learns of the new name, which comes after this, finds the count raised.
         self.header().revivals.fetch_add(1, Ordering::Release);
     }
 
-    /// How often the state was made anew or fit for new users, or the file got another name.
+    /// How often the state was made anew or fit for new users, or the file lost a name.
     pub(crate) fn revivals(&self) -> u64 {
         self.header().revivals.load(Ordering::Acquire)
     }

@@ -82,7 +82,7 @@ impl Store {
         }
         let store = match &path {
             Some(path) => Store::open(Path::new(path))?,
-            None => Store::open_default()?,
+            None => Store::open_own(&Store::default_path(rustix::process::geteuid().as_raw()))?,
         };
         *last = Some((path, store.clone()));
         Ok(store)
@@ -103,14 +103,7 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_for(path: &Path, node: &NodeName) -> Result<Store> {
         let failed = |e: io::Error| Error::io("opening the store", path, e);
-        match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-            Ok(()) => {}
-            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
-                return Err(Error::NotAStore { path: path.into(), reason: "it is not a directory".into() });
-            }
-            Err(e) if path.is_dir() => tracing::debug!("{}: {e}", path.display()),
-            Err(e) => return Err(failed(e)),
-        }
+        make_directory(path)?;
         let root: Arc<Path> = canonical(path).map_err(failed)?.into();
         let node = description::read_or_make(&root, node)?;
         for directory in [NAMES, object::OBJECTS, object::DELETED] {
@@ -125,6 +118,29 @@ impl Store {
         spare::sweep(&root);
         reserve::keep(&root);
         Ok(Store { root, node, identity })
+    }
+
+    /// The same as [`Store::open`] at a place where anybody may make directories, like `/dev/shm`: nothing that another
+    /// user put there is opened, or looked into.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; [`Error::NotAStore`] also where the directory is not the caller's, or a link.
+    pub fn open_own(path: &Path) -> Result<Store> {
+        make_directory(path)?;
+        let user = rustix::process::geteuid().as_raw();
+        let found = fs::symlink_metadata(path).map_err(|e| Error::io("opening the store", path, e))?;
+        if found.uid() != user || !found.is_dir() {
+            let owner = found.uid();
+            let what = match found.is_symlink() {
+                true => format!("it is a link, of user {owner}"),
+                false => format!("it belongs to user {owner}"),
+            };
+            let reason = format!("{what}; set SVMIO_STORE to a directory of your own");
+            return Err(Error::NotAStore { path: path.into(), reason });
+        }
+        // Only from here on: at such a place nobody else can put another directory there instead. To open a store is to
+        // remove what killed processes have left in it, which another user could have made up.
+        Store::open(path)
     }
 
     /// Has this process keep some of the storage of files that it removes, cleared, for files that any process like it
@@ -174,18 +190,18 @@ impl Store {
     /// [`Error::DamagedSegment`], [`Error::Access`], [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Quota`].
     pub fn open_file(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
         loop {
-            let attached = match self.lookup(name) {
+            let id = match self.lookup(name) {
                 Ok(_) if options.create && options.exclusive => {
                     return Err(Error::Exists { name: name.to_string(), store: self.root.to_path_buf() });
                 }
-                Ok(id) => attachment::attach(self, id, &name.to_string(), How::default()),
+                Ok(id) => id,
                 Err(Error::NoSuchFile { .. }) if options.create => match self.create(name, options)? {
                     Some(file) => return Ok(file),
                     None => continue,
                 },
                 Err(e) => return Err(e),
             };
-            match attached {
+            match attachment::attach(self, id, &name.to_string(), How::default()) {
                 Ok(attachment) => {
                     self.warn_of_missing(&attachment, options);
                     return File::new(attachment, options);
@@ -194,8 +210,9 @@ impl Store {
                 // Its remover took the name away first: look again.
                 Err(AttachError::Gone) if !self.is_dangling(name)? => {}
                 Err(AttachError::Gone) => return Err(self.lost_object(name)),
-                Err(AttachError::Abandoned) => match self.remove(name) {
-                    Err(Error::NoSuchFile { .. }) | Ok(()) => {}
+                // Whoever else found it so may have put a new one there already.
+                Err(AttachError::Abandoned) => match self.remove_abandoned(name, id) {
+                    Err(Error::NoSuchFile { .. }) | Ok(_) => {}
                     Err(e) => return Err(e),
                 },
             }
@@ -221,7 +238,8 @@ impl Store {
     /// # Errors
     /// [`Error::Access`] or [`Error::ReadOnly`] where the store is not writable.
     pub fn reopen(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
-        if options.exclusive || options.temporary {
+        // What is no text is told with what stands for it, like other such names.
+        if options.exclusive || options.temporary || name.as_path().to_str().is_none() {
             return Ok(None);
         }
         let open = |attachment: Arc<Attachment>| {
@@ -243,20 +261,19 @@ impl Store {
         let options = options.clone().placement(options.placement_among(nodes));
         self.create_unnamed(name, &options)?.enter()
     }
+}
 
-    fn open_default() -> Result<Store> {
-        let user = rustix::process::geteuid().as_raw();
-        let path = Store::default_path(user);
-        let store = Store::open(&path)?;
-        // Anybody may make directories in /dev/shm: never trust one that another user put there.
-        let owner = fs::symlink_metadata(&path).map_err(|e| Error::io("opening the store", &path, e))?;
-        if owner.uid() != user || owner.is_symlink() {
-            let reason =
-                format!("it belongs to user {}; set SVMIO_STORE to a directory of your own", owner.uid());
-            return Err(Error::NotAStore { path, reason });
+/// Makes the directory of a store where there is none, readable for its owner only.
+fn make_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+            return Err(Error::NotAStore { path: path.into(), reason: "it is not a directory".into() });
         }
-        Ok(store)
+        Err(e) if path.is_dir() => tracing::debug!("{}: {e}", path.display()),
+        Err(e) => return Err(Error::io("opening the store", path, e)),
     }
+    Ok(())
 }
 
 /// `path` without links, where such a path leads to the same place: another process's root (`/proc/PID/root`) cannot be

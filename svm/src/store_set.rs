@@ -328,8 +328,7 @@ impl StoreSet {
 
 /// What stores know together.
 pub(crate) fn merged(name: &FileName, known: &[Known<'_>]) -> Result<Option<Manifest>> {
-    let known: Vec<_> =
-        known.iter().map(|k| (k.member.node(), k.manifest.clone(), k.survived.as_ref())).collect();
+    let known: Vec<_> = known.iter().map(|k| (k.member.node(), &k.manifest, k.survived.as_ref())).collect();
     finding::merge(&name.to_string(), &known)
 }
 

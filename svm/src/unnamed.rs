@@ -135,7 +135,7 @@ impl Store {
     /// As [`Store::remove`].
     pub(crate) fn take_back(&self, name: &FileName, id: FileId) -> Result<()> {
         let removed = match self.lookup(name) {
-            Ok(found) if found == id => self.remove(name),
+            Ok(found) if found == id => self.remove_this(name, id).map(drop),
             found => found.map(drop),
         };
         match removed {
@@ -189,6 +189,7 @@ impl UnnamedFile {
         let Object { store, id, keep } = &mut self.object;
         store.replace_name(&self.name, *id, self.durable).inspect_err(|_| store.prune(&self.name))?;
         *keep = true;
+        self.note_named();
         Ok(self.file)
     }
 
@@ -214,7 +215,19 @@ impl UnnamedFile {
             // The directories that were made for it.
             store.prune(&self.name);
         })?;
-        Ok(*keep)
+        let is_entered = *keep;
+        if is_entered {
+            self.note_named();
+        }
+        Ok(is_entered)
+    }
+
+    /// Notes that the file has its name, unless that is no text: it is known by what stands for it then, which another
+    /// file may be called.
+    fn note_named(&self) {
+        if self.name.as_path().to_str().is_some() {
+            self.file.attachment().note_named();
+        }
     }
 }
 

@@ -1,26 +1,22 @@
 //! Looking stores over: is every file whole, and does anything lie there that belongs to none?
 
 pub(crate) mod agreement;
+mod leftovers;
 mod replacements;
 
-use std::collections::HashSet;
-use std::fs;
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
+use crate::name::{DirectoryName, FileName};
 use crate::object;
 use crate::open_options::OpenOptions;
-use crate::presence::Gate;
 use crate::store::Store;
-use crate::store::aside::ASIDE;
 use crate::store_set::{Removed, StoreSet};
 use crate::stored_file::sole_member;
 use crate::units::{FileId, FileOffset};
+
+pub(crate) use leftovers::reclaim;
 
 /// What [`verify`] found.
 #[derive(Debug, Default)]
@@ -209,160 +205,4 @@ fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
         at += bytes as u64;
     }
     Ok(())
-}
-
-/// Removes objects that no name leads to and no process has open or holds.
-pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
-    let mut reclaimed = Vec::new();
-    let before = named(store)?;
-    for directory in [object::DELETED, object::OBJECTS] {
-        let path = store.path().join(directory);
-        let failed = |e: io::Error| Error::io("verifying the store", &path, e);
-        for entry in fs::read_dir(&path).map_err(failed)? {
-            let object = entry.map_err(failed)?.path();
-            let Some(name) = object.file_name().and_then(|name| name.to_str()) else { continue };
-            if directory == object::DELETED && name.starts_with(object::RECLAIMED_PREFIX) {
-                // Who was about it may have been killed. Where he is not, both remove it.
-                match object::destroy(store.path(), &object) {
-                    Err(e) if is_not_ours(&e) => {}
-                    gone => gone.map(|()| reclaimed.push(object)).map_err(failed)?,
-                }
-                continue;
-            }
-            let Ok(id) = name.parse::<FileId>() else { continue };
-            // One that loses its name now waits for the next time; who opens files is not held up.
-            if directory == object::OBJECTS && before.contains(&id) {
-                continue;
-            }
-            // Made where its maker did not get that far; a maker who is alive finds it gone and makes another.
-            let mut options = fs::OpenOptions::new();
-            let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let state = match options.open(object.join(object::STATE)) {
-                Ok(state) => state,
-                // Removed meanwhile, or not ours to remove.
-                Err(_) => continue,
-            };
-            let gate = Gate::lock(&state).map_err(failed)?;
-            if object::is_unlinked(&state).map_err(failed)? {
-                continue;
-            }
-            // Nobody alive means that no maker is about to name it either; so the names are read now.
-            let alive = gate.is_anybodys().map_err(failed)?;
-            if !alive && !named(store)?.contains(&id) {
-                let going = object::reclaimed_path(store.path()).map_err(failed)?;
-                // A maker finds it whole or gone.
-                match fs::rename(&object, &going) {
-                    // Who was the last to close it is removing it there.
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                    moved => moved.map_err(failed)?,
-                }
-                #[cfg(test)]
-                crate::killing::point();
-                object::destroy(store.path(), &going).map_err(failed)?;
-                reclaimed.push(object);
-            }
-            drop(gate);
-        }
-    }
-    reclaim_unfinished(&store.path().join(object::OBJECTS), &mut reclaimed)?;
-    reclaim_names(store, &DirectoryName::root(), &mut reclaimed)?;
-    reclaim_records(&store.path().join(ASIDE), &mut reclaimed)?;
-    Ok(reclaimed)
-}
-
-/// What takes milliseconds to make has lost its maker when it is as old as this.
-const SURELY_ABANDONED: Duration = Duration::from_secs(60);
-
-/// Whether what is left is not ours to remove.
-fn is_not_ours(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
-}
-
-fn is_abandoned(entry: &fs::DirEntry) -> bool {
-    let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
-    matches!(age, Ok(Ok(age)) if age > SURELY_ABANDONED)
-}
-
-/// Removes objects that were being made for another node's file when their maker was killed.
-fn reclaim_unfinished(objects: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
-    let failed = |e: io::Error| Error::io("verifying the store", objects, e);
-    for entry in fs::read_dir(objects).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let is_unfinished = entry.file_name().to_string_lossy().starts_with(object::UNFINISHED_PREFIX);
-        if is_unfinished && is_abandoned(&entry) {
-            match fs::remove_dir_all(entry.path()) {
-                Ok(()) => reclaimed.push(entry.path()),
-                Err(e) if e.kind() == io::ErrorKind::NotFound || is_not_ours(&e) => {}
-                Err(e) => return Err(failed(e)),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Removes names that were being made when their maker was killed.
-fn reclaim_names(store: &Store, directory: &DirectoryName, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
-    let path = store.names().join(directory.as_path());
-    let failed = |e: io::Error| Error::io("verifying the store", &path, e);
-    let entries = match fs::read_dir(&path) {
-        // Its last file went meanwhile, or it became a file.
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        if entry.path().is_dir() {
-            reclaim_names(store, &DirectoryName::new(directory.as_path().join(name))?, reclaimed)?;
-        } else if name.to_string_lossy().starts_with(RESERVED_PREFIX) && is_abandoned(&entry) {
-            remove_unless_gone(&entry, reclaimed).map_err(failed)?;
-        }
-    }
-    // Its last file may just have gone; most often it is not empty.
-    if *directory != DirectoryName::root() {
-        let _ = fs::remove_dir(&path);
-    }
-    Ok(())
-}
-
-/// Removes records of what is set aside that were being made when their maker was killed.
-fn reclaim_records(directory: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
-    let failed = |e: io::Error| Error::io("verifying the store", directory, e);
-    let entries = match fs::read_dir(directory) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name().to_string_lossy().starts_with(RESERVED_PREFIX) && is_abandoned(&entry) {
-            remove_unless_gone(&entry, reclaimed).map_err(failed)?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes a file that somebody else may remove as well.
-fn remove_unless_gone(entry: &fs::DirEntry, reclaimed: &mut Vec<PathBuf>) -> io::Result<()> {
-    match fs::remove_file(entry.path()) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        removed => {
-            removed?;
-            reclaimed.push(entry.path());
-        }
-    }
-    Ok(())
-}
-
-/// Files that have a name, or had it and are set aside.
-fn named(store: &Store) -> Result<HashSet<FileId>> {
-    let mut named: HashSet<_> =
-        store.files(&DirectoryName::root())?.into_iter().filter_map(|(_, id)| id).collect();
-    // What is set aside has no name, and may get it again. Who gives or takes it has the file's gate.
-    let asides = store.asides()?;
-    if let Some(path) = asides.damaged.first() {
-        let damaged = io::Error::new(io::ErrorKind::InvalidData, "it is damaged, and may keep a file");
-        return Err(Error::io("verifying the store", path, damaged));
-    }
-    named.extend(asides.recorded.into_iter().filter_map(|recorded| recorded.over.older));
-    Ok(named)
 }

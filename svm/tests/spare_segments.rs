@@ -96,6 +96,30 @@ fn a_segment_that_another_process_is_about_to_make_is_left_to_it() {
 }
 
 #[test]
+fn a_link_in_place_of_a_segment_goes_and_what_it_leads_to_stays_as_it_is() {
+    let link: [fn(&PathBuf, &PathBuf) -> std::io::Result<()>; 2] =
+        [|kept, at| std::os::unix::fs::symlink(kept, at), |kept, at| std::fs::hard_link(kept, at)];
+    for (keeps, link) in [(true, link[0]), (true, link[1]), (false, link[0]), (false, link[1])] {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = Store::open(&directory.path().join("store")).unwrap();
+        if keeps {
+            store.keep_spares();
+        }
+        let (kept, content) = (directory.path().join("kept"), vec![5; MIB as usize]);
+        std::fs::write(&kept, &content).unwrap();
+        let file = new_file(&store, "f", MIB);
+        file.write_at(FileOffset(0), &vec![7; MIB as usize]).unwrap();
+        let segment = segment(&store, &file, 0);
+        drop(file);
+        std::fs::remove_file(&segment).unwrap();
+        link(&kept, &segment).unwrap();
+        remove(&store, "f");
+        assert!(!segment.exists() && std::fs::read(&kept).unwrap() == content);
+        assert_eq!(std::fs::metadata(&kept).unwrap().nlink(), 1);
+    }
+}
+
+#[test]
 fn what_has_little_storage_is_not_kept_and_neither_is_what_is_open() {
     let (_directory, store) = store();
     let file = new_file(&store, "holes", MIB);

@@ -281,3 +281,35 @@ fn on_a_file_system_of_small_pages_large_ones_are_made_on_demand() {
         );
     });
 }
+
+#[test]
+fn what_another_user_put_where_the_own_store_would_be_is_not_looked_into() {
+    need_root("gives a directory to another user");
+    let setting = Setting::new();
+    let own_file = setting.outside("own");
+    let node = format!("other-{}", std::process::id());
+    let name = format!("svmio-0-{node}");
+    let store = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in("/dev/shm").unwrap();
+    let spares = Store::open(store.path()).unwrap().path().join("spare");
+    fs::create_dir(&spares).unwrap();
+    std::os::unix::fs::chown(store.path(), Some(65534), None).unwrap();
+    let commands: [&[&str]; 4] =
+        [&["ls"], &["store", "init"], &["store", "init", "--mount", "never"], &["store", "info"]];
+    for arguments in commands {
+        fs::write(&own_file, "content").unwrap();
+        // As if a killed process had been removing it.
+        symlink(&own_file, spares.join("going-1")).unwrap();
+        let output = setting
+            .svmio()
+            .env_remove("SVMIO_STORE")
+            .env("SVMIO_NODE", &node)
+            .args(arguments)
+            .output()
+            .unwrap();
+        let complaint = text(&output.stderr);
+        assert!(complaint.contains("belongs to "), "{arguments:?}: {complaint}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {complaint}");
+        assert_eq!(fs::read_to_string(&own_file).unwrap(), "content", "{arguments:?}");
+        fs::remove_file(spares.join("going-1")).expect("nothing was removed there");
+    }
+}

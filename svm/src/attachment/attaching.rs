@@ -11,12 +11,13 @@ use rustix::fs::{Mode, OFlags};
 use crate::changes::Changes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{self, Manifest};
+use crate::name::FileName;
 use crate::node::{BootId, NodeName};
 use crate::object;
 use crate::presence::{Gate, Presence};
 use crate::recovery;
 use crate::state::State;
-use crate::store::Store;
+use crate::store::{Store, entry};
 use crate::units::FileId;
 
 use super::{Attachment, View, keeping};
@@ -70,11 +71,16 @@ impl How {
     pub(crate) fn through(cluster: u64) -> How {
         How { fresh: true, cluster, ..How::default() }
     }
+
+    /// Whether it is attached by a name, by which it may be opened [again](keeping::reopen).
+    fn may_be_named(self) -> bool {
+        !self.fresh && self.cluster == 0
+    }
 }
 
 /// Attaches the file `id`, or gives the attachment that this process has already.
 ///
-/// `name` is for messages.
+/// `name` is for messages; and where it leads to the file, it may be opened by it [again](keeping::reopen).
 pub(crate) fn attach(
     store: &Store,
     id: FileId,
@@ -117,7 +123,7 @@ impl Attachment {
             let mode = Mode::RUSR | Mode::WUSR;
             rustix::fs::openat(&directory, object::STATE, flags | OFlags::CLOEXEC, mode).map(File::from)
         };
-        let (manifest, view) = match open_state(OFlags::RDWR | creation) {
+        let (manifest, view, revivals, is_named) = match open_state(OFlags::RDWR | creation) {
             // The directory is being removed.
             Err(rustix::io::Errno::NOENT) => return Err(AttachError::Gone),
             Ok(file) => {
@@ -162,8 +168,12 @@ impl Attachment {
                 let reaped = state.reap(presence.slot(), manifest.position_of(node));
                 reaped.map_err(|source| Error::Lock { name: name.into(), source })?;
                 state.add_user();
+                // In the gate, as whoever takes a name from a file has it: it may have got another one while this
+                // process waited.
+                let revivals = state.revivals();
+                let is_named = how.may_be_named() && leads_to(store, name, id);
                 drop(gate);
-                (manifest, View::Full { state, presence })
+                (manifest, View::Full { state, presence }, revivals, is_named)
             }
             Err(
                 refused @ (rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS | rustix::io::Errno::PERM),
@@ -181,13 +191,9 @@ impl Attachment {
                     Some(state) => View::Looking { state, refusal },
                     None => View::Frozen { manifest: Box::new(manifest.clone()), refusal },
                 };
-                (manifest, view)
+                (manifest, view, 0, false)
             }
             Err(e) => return Err(failed(e.into()).into()),
-        };
-        let revivals = match &view {
-            View::Full { state, .. } => state.revivals(),
-            View::Looking { .. } | View::Frozen { .. } => 0,
         };
         let attachment = Attachment {
             store: Arc::clone(store),
@@ -201,6 +207,7 @@ impl Attachment {
             temporary: manifest.temporary,
             view,
             revivals,
+            is_named: AtomicBool::new(is_named),
             changes: Changes::default(),
             name_was_refused: AtomicBool::new(false),
         };
@@ -218,6 +225,11 @@ impl Attachment {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether `name` leads to the file `id` of the store at `store`.
+fn leads_to(store: &Path, name: &str, id: FileId) -> bool {
+    FileName::new(name).and_then(|name| entry::read(store, &name)).is_ok_and(|found| found == id)
 }
 
 /// The manifest of the file `id`, checked before anything is done by it: recovery by that of another file would

@@ -4,8 +4,9 @@
 //! again is mostly the same still. So some closed files stay mapped, without their place among those who have them
 //! open: to all others they are closed. When one is opened again, its state tells whether it may be used as it is:
 //!
-//! * it is in place still, valid and not marked as deleted, and has not got another name (which counts as a revival), and
-//!   so its name leads to it still;
+//! * it is in place still, valid and not marked as deleted;
+//! * for who opens it by its name: that led to it when it was opened, or it has got it since, and it has not lost it
+//!   otherwise (which counts as a revival), so that it leads to it still;
 //! * it was open through the same cluster, or was and is on this node alone;
 //! * nobody has revived it meanwhile: all that was read before is true still;
 //! * nobody died while he had it open, unless others have it open.
@@ -14,6 +15,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::error::{Error, Result};
@@ -63,7 +65,10 @@ pub(crate) fn keep(attachment: Arc<Attachment>) {
 
 /// Opens a file again that was kept under this name, or that this process has open, if it may be used as it is.
 pub(crate) fn reopen(store: &Path, name: &str) -> Option<Arc<Attachment>> {
-    let is_meant = |attachment: &Attachment| *attachment.store == *store && attachment.name == name;
+    let is_meant = |attachment: &Attachment| {
+        // Relaxed: where it is not seen yet, the file is looked for by its name.
+        *attachment.store == *store && attachment.name == name && attachment.is_named.load(Ordering::Relaxed)
+    };
     let mut registry = registry();
     registry.take(is_meant, 0).or_else(|| {
         let mut open = registry.open.values().filter_map(Weak::upgrade);
@@ -142,7 +147,7 @@ impl Attachment {
         let View::Full { state, presence } = &self.view else { return false };
         let is_unlinked = object::is_unlinked(presence.file()).unwrap_or(true);
         let is_there = !is_unlinked && !state.is_deleted() && !presence.has_left();
-        // Whoever gives it another name raises the count.
+        // Whoever gives it another name, or sets it aside, raises the count.
         let has_same_name = state.revivals() == self.revivals;
         is_there && has_same_name && state.cluster() == 0 && !self.temporary
     }
@@ -181,6 +186,10 @@ impl Attachment {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use crate::store::aside::Over;
+    use crate::units::FileId;
     use crate::{FileName, FileOffset, OpenOptions, Store};
 
     fn setting() -> (tempfile::TempDir, Store, FileName) {
@@ -278,5 +287,87 @@ mod tests {
         file.keep();
         assert!(store.reopen(&name, &options).unwrap().is_none());
         assert_eq!(content(&store.open_file(&name, &options).unwrap()), b"first");
+    }
+
+    #[test]
+    fn who_opens_a_file_while_it_loses_its_name_does_not_open_it_by_that_again() {
+        let (_directory, store, name) = setting();
+        let (options, other) = (OpenOptions::read_write(), FileName::new("/a/c").unwrap());
+        let id = store.lookup(&name).unwrap();
+        // What another process does between this one's look for the name and its coming to the gate.
+        store.rename(&name, &other, false).unwrap();
+        let file = store.attach(id, &name, &options).unwrap();
+        assert_eq!(content(&file), b"first");
+        assert!(store.reopen(&name, &options).unwrap().is_none(), "it is open");
+        file.keep();
+        assert!(store.reopen(&name, &options).unwrap().is_none(), "it was kept");
+        assert!(store.open_file(&name, &options).is_err());
+        let new = store.open_file(&name, &options.clone().create(true)).unwrap();
+        new.write_at(FileOffset(0), b"second").unwrap();
+        let other = store.open_file(&other, &options).unwrap();
+        assert_eq!((content(&new), content(&other)), (b"second".to_vec(), b"first".to_vec()));
+        assert_eq!(store.reopen(&name, &options).unwrap().expect("it is open").id(), new.id());
+    }
+
+    #[test]
+    fn a_file_without_its_name_so_far_is_not_opened_by_it() {
+        let (_directory, store, name) = setting();
+        let options = OpenOptions::read_write();
+        store.remove(&name).unwrap();
+        let unnamed = store.create_unnamed(&name, &options).unwrap();
+        assert!(store.reopen(&name, &options).unwrap().is_none());
+        let file = unnamed.replace().unwrap();
+        assert_eq!(store.reopen(&name, &options).unwrap().expect("it is open").id(), file.id());
+    }
+
+    #[test]
+    fn a_file_that_is_set_aside_is_not_opened_by_its_name() {
+        let (_directory, store, name) = setting();
+        let options = OpenOptions::read_write();
+        let older = store.lookup(&name).unwrap();
+        let over = Over { older: Some(older), nodes: vec![store.node().clone()], cleared: Vec::new() };
+        for is_open in [true, false] {
+            let file = store.open_file(&name, &options).unwrap();
+            let file = match is_open {
+                true => Some(file),
+                false => {
+                    file.keep();
+                    None
+                }
+            };
+            let unnamed = store.create_unnamed(&name, &options).unwrap();
+            let new = unnamed.file().id();
+            let aside = unnamed.set_aside(&over).unwrap();
+            assert!(store.reopen(&name, &options).unwrap().is_none());
+            assert_eq!(store.open_file(&name, &options).unwrap().id(), new);
+            store.restore(&aside).unwrap();
+            assert_eq!(store.open_file(&name, &options).unwrap().id(), older);
+            drop(file);
+        }
+        let file = store.open_file(&name, &options).unwrap();
+        let aside = store.clear_name(&name, FileId::random().unwrap(), &over).unwrap();
+        assert!(store.reopen(&name, &options).unwrap().is_none());
+        store.restore(&aside.unwrap()).unwrap();
+        assert_eq!(store.lookup(&name).unwrap(), file.id());
+    }
+
+    #[test]
+    fn names_that_are_no_text_are_not_taken_for_one_another() {
+        let (_directory, store, _) = setting();
+        let names = [&b"/\xff"[..], b"/\xfe", "/\u{fffd}".as_bytes()];
+        let names = names.map(|name| FileName::new(std::ffi::OsStr::from_bytes(name)).unwrap());
+        let options = OpenOptions::read_write().create(true);
+        for turn in 0..2 {
+            for (name, content) in names.iter().zip([b"0", b"1", b"2"]) {
+                let reopened = store.reopen(name, &options).unwrap();
+                let file = reopened.unwrap_or_else(|| store.open_file(name, &options).unwrap());
+                assert_eq!(file.size(), turn);
+                file.write_at(FileOffset(0), content).unwrap();
+                file.keep();
+            }
+        }
+        for (name, expected) in names.iter().zip(["0", "1", "2"]) {
+            assert_eq!(content(&store.open_file(name, &options).unwrap()), expected.as_bytes());
+        }
     }
 }

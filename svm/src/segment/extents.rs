@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
 /// Gives `range` of `file` storage: all of it, or nothing where the file system is full, but where a signal comes in
@@ -32,6 +34,30 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
     }
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(retry_on_intr(|| fallocate(file, flags, range.start, range.end - range.start))?)
+}
+
+/// Opens the segment at `path` in `directory` that nobody needs any more, to take its storage back; `None` where what is
+/// there may be more than that: a link, or no file, or one that has another name, too. Whoever can write to the directory
+/// can put such a thing there, of a file that is not his.
+pub(crate) fn open_sole(directory: BorrowedFd<'_>, path: &Path) -> io::Result<Option<File>> {
+    // Not waiting for who writes to a pipe either.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(directory, path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Ok(None),
+        file => File::from(file?),
+    };
+    let metadata = file.metadata()?;
+    // None where somebody else removes it, too.
+    Ok((metadata.is_file() && metadata.nlink() <= 1).then_some(file))
+}
+
+/// Takes all storage back of the segment at `path` in `directory` that nobody needs any more, whoever has it mapped;
+/// nothing is done to what [may be more than that](open_sole).
+pub(crate) fn empty(directory: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    match open_sole(directory, path)? {
+        Some(file) => punch(&file, 0..file.metadata()?.len()),
+        None => Ok(()),
+    }
 }
 
 /// The first range of `within` that has storage in `file`.

@@ -1,6 +1,5 @@
 //! Keeping what a removed file had: what of it is worth it, and how much there may be.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,7 +9,7 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, renameat, renameat_with};
 
 use super::{COMING, Part, Spares, bytes_of_spare, limit, part_in, room};
 use crate::mapping_cache;
-use crate::segment::{Inode, Segment};
+use crate::segment::{self, Inode, Segment};
 use crate::units::SegmentIndex;
 
 /// Of a segment's bytes, all but this part (one in so many) have to have storage.
@@ -49,7 +48,7 @@ impl Keeping {
     /// Keeps the storage of the segment at `path`, `index` of the file that `of_file` names. False where it is not
     /// kept, and is there still; after an error it may be gone.
     pub(crate) fn keep(&mut self, path: &Path, of_file: &str, index: SegmentIndex) -> io::Result<bool> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let Some(file) = segment::open_sole(CWD, path)? else { return Ok(false) };
         let metadata = file.metadata()?;
         let (bytes, stored) = (metadata.len(), metadata.blocks() * 512);
         let is_full = stored >= bytes - bytes / HOLES;

@@ -25,6 +25,7 @@ use crate::object;
 use crate::units::FileId;
 
 use super::Store;
+use super::removal::Held;
 
 /// Where the records lie: a file per new file, called like it.
 pub(crate) const ASIDE: &str = "aside";
@@ -104,7 +105,9 @@ impl Store {
                 let held =
                     held.map(|held| self.check_older(name, held.id, over).map(|()| held)).transpose()?;
                 let aside = self.record(name, new, over)?;
-                let turned = self.turn_name(name, held.as_ref().map(|held| held.id), new, true);
+                let turned = self
+                    .void_names(held.as_ref(), name)
+                    .and_then(|()| self.turn_name(name, held.as_ref().map(|held| held.id), new, true));
                 self.unless_failed(aside, turned)
             });
             match turned {
@@ -128,11 +131,14 @@ impl Store {
     /// As [`Store::set_aside`].
     pub(crate) fn clear_name(&self, name: &FileName, new: FileId, over: &Over) -> Result<Option<Aside>> {
         let cleared = self.with_holder(name, |held| {
-            held.map_or(Ok(()), |held| self.check_older(name, held.id, over))?;
+            held.as_ref().map_or(Ok(()), |held| self.check_older(name, held.id, over))?;
             let aside = self.record(name, new, over)?;
-            let gone = fs::remove_file(self.entry(name));
+            let gone = self.void_names(held.as_ref(), name).and_then(|()| {
+                let gone = fs::remove_file(self.entry(name));
+                gone.map_err(|e| Error::io(format!("removing {name}"), self.path(), e))
+            });
             self.prune(name);
-            self.unless_failed(aside, gone.map_err(|e| Error::io(format!("removing {name}"), self.path(), e)))
+            self.unless_failed(aside, gone)
         });
         match cleared {
             Err(Error::NoSuchFile { .. }) => Ok(None),
@@ -289,6 +295,17 @@ impl Store {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::InvalidData => Ok(()),
             settled => settled.map(drop),
         }
+    }
+
+    /// Has those who have the file open, or keep it, that is about to be set aside find it by its name no more: it stays
+    /// for a while, as it is.
+    fn void_names(&self, held: Option<&Held<'_>>, name: &FileName) -> Result<()> {
+        let failed = |e: io::Error| Error::io(format!("setting {name} aside"), self.path(), e);
+        let state = held.map_or(Ok(None), |held| held.known_state(failed))?;
+        if let Some(state) = state {
+            state.void_names();
+        }
+        Ok(())
     }
 
     fn check_older(&self, name: &FileName, holder: FileId, over: &Over) -> Result<()> {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use crate::attachment;
 use crate::error::{Error, Result};
 use crate::name::FileName;
+use crate::node::BootId;
 use crate::object;
 use crate::presence::{Gate, GateGuard};
 use crate::state::State;
@@ -31,6 +32,48 @@ impl Held<'_> {
     pub(super) fn is_open(&self) -> io::Result<bool> {
         self.gate.anybody_present()
     }
+
+    /// Its shared state, if that counts.
+    pub(super) fn known_state(&self, failed: impl Fn(io::Error) -> Error) -> Result<Option<State>> {
+        let opened = || self.state.try_clone();
+        let known = opened().and_then(State::map_for_reading).map_err(&failed)?;
+        let boot = BootId::current()?;
+        if !known.is_some_and(|state| state.is_valid(boot, self.id)) {
+            return Ok(None);
+        }
+        opened().and_then(State::map).map(Some).map_err(failed)
+    }
+}
+
+/// Which file is to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    /// The one that has the name, or the name alone where it leads nowhere.
+    Whichever,
+    /// This one.
+    This(FileId),
+    /// This one, unless somebody has it open.
+    Unused(FileId),
+}
+
+impl Meant {
+    /// Whether it can be the file `id`.
+    fn may_be(self, id: FileId) -> bool {
+        match self {
+            Meant::Whichever => true,
+            Meant::This(meant) | Meant::Unused(meant) => meant == id,
+        }
+    }
+
+    /// Whether it is what the name leads to.
+    fn is(self, held: Option<&Held<'_>>) -> io::Result<bool> {
+        match (self, held) {
+            (Meant::Whichever, _) => Ok(true),
+            (Meant::This(_) | Meant::Unused(_), None) => Ok(false),
+            (Meant::This(meant), Some(held)) => Ok(held.id == meant),
+            (Meant::Unused(meant), Some(held)) => Ok(held.id == meant && !held.is_open()?),
+        }
+    }
 }
 
 impl Store {
@@ -40,17 +83,45 @@ impl Store {
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
     pub fn remove(&self, name: &FileName) -> Result<()> {
-        let trace = |file| self.removal_to_tell(file, |node| node == self.node());
-        self.remove_if(name, |_| Ok(true), trace).map(drop)
+        self.remove_if(name, Meant::Whichever, |file| self.removal_here_to_tell(file)).map(drop)
     }
 
-    /// The same for somebody who removes it on other nodes, too: it leaves a [trace](super::traces), if one is
+    /// The same if it is the file `file` still. False where another one has its name by now.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub(crate) fn remove_this(&self, name: &FileName, file: FileId) -> Result<bool> {
+        self.remove_if(name, Meant::This(file), |file| self.removal_here_to_tell(file))
+    }
+
+    /// The same for somebody who removes it on other nodes, too, as [`Store::remove_tracing`] has it.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub(crate) fn remove_this_tracing(
+        &self,
+        name: &FileName,
+        file: FileId,
+        trace: Option<&Removal>,
+    ) -> Result<bool> {
+        self.remove_if(name, Meant::This(file), |_| trace.cloned())
+    }
+
+    /// The same as [`Store::remove_this`] if nobody has it open. It was to go with its last user, who died.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub(crate) fn remove_abandoned(&self, name: &FileName, file: FileId) -> Result<bool> {
+        self.remove_if(name, Meant::Unused(file), |file| self.removal_here_to_tell(file))
+    }
+
+    /// The same as [`Store::remove`] for somebody who removes it on other nodes, too: it leaves a [trace](super::traces), if one is
     /// given, where he does not reach all of them.
     ///
     /// # Errors
     /// As [`Store::remove`].
     pub(crate) fn remove_tracing(&self, name: &FileName, trace: Option<&Removal>) -> Result<()> {
-        self.remove_if(name, |_| Ok(true), |_| trace.cloned()).map(drop)
+        self.remove_if(name, Meant::Whichever, |_| trace.cloned()).map(drop)
     }
 
     /// Removes what is left here of the file `file`, which was removed on other nodes, unless somebody has it open; says
@@ -64,30 +135,28 @@ impl Store {
         file: FileId,
         trace: Option<&Removal>,
     ) -> Result<Option<PathBuf>> {
-        let is_left = |held: Option<&Held<'_>>| match held {
-            Some(held) => Ok(held.id == file && !held.gate.anybody_present()?),
-            None => Ok(false),
-        };
-        match self.remove_if(name, is_left, |_| trace.cloned()) {
+        match self.remove_if(name, Meant::Unused(file), |_| trace.cloned()) {
             Ok(is_removed) => Ok(is_removed.then(|| object::path(&self.root, file))),
             Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    /// Removes the file `name`, if it is meant; with the trace that `trace` says, if any.
+    /// Removes the file `name`, if it is meant, which is seen in its gate; with the trace that `trace` says, if any.
     fn remove_if(
         &self,
         name: &FileName,
-        is_meant: impl Fn(Option<&Held<'_>>) -> io::Result<bool>,
+        meant: Meant,
         trace: impl Fn(FileId) -> Option<Removal>,
     ) -> Result<bool> {
         let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
-        if let Ok(id) = self.lookup(name) {
+        if let Ok(id) = self.lookup(name)
+            && meant.may_be(id)
+        {
             self.release_aside_of_removed(name, id)?;
         }
         self.with_holder(name, |held| {
-            if !is_meant(held.as_ref()).map_err(failed)? {
+            if !meant.is(held.as_ref()).map_err(failed)? {
                 return Ok(false);
             }
             if let Some(held) = &held
@@ -112,7 +181,7 @@ impl Store {
         while !self.enter_name(name, id, durable)? {
             let replaced = self.with_holder(name, |held| {
                 if let Some(held) = &held
-                    && let Some(removal) = self.removal_to_tell(held.id, |node| node == self.node())
+                    && let Some(removal) = self.removal_here_to_tell(held.id)
                 {
                     self.leave_trace(name, held.id, &removal);
                 }
@@ -224,5 +293,69 @@ impl Store {
     pub(crate) fn let_go(&self, id: FileId) {
         attachment::forget(&self.root, id);
         crate::mapping_cache::forget(&self.root, id);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::attachment::{AttachError, How};
+    use crate::open_options::OpenOptions;
+
+    fn setting() -> (tempfile::TempDir, Store, FileName) {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        (directory, store, FileName::new("/f").unwrap())
+    }
+
+    /// A file that was to go with its last user, who was killed.
+    fn abandoned(store: &Store, name: &FileName) -> FileId {
+        let options = OpenOptions::read_write().create(true).exclusive(true);
+        drop(store.open_file(name, &options).unwrap());
+        let id = store.lookup(name).unwrap();
+        let path = object::path(store.path(), id);
+        let manifest = crate::manifest::Manifest::read(&path, "f").unwrap();
+        crate::manifest::Manifest { temporary: true, ..manifest }.commit(&path, false).unwrap();
+        let attached = attachment::attach(store, id, "f", How::default());
+        assert!(matches!(attached, Err(AttachError::Abandoned)));
+        id
+    }
+
+    #[test]
+    fn what_has_the_name_of_an_abandoned_file_by_now_stays() {
+        let (_directory, store, name) = setting();
+        let old = abandoned(&store, &name);
+        assert!(store.remove_abandoned(&name, old).unwrap());
+        let new = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        // Somebody else found the old one, too, and comes to remove it only now.
+        assert!(!store.remove_abandoned(&name, old).unwrap());
+        assert!(!store.remove_this(&name, old).unwrap());
+        // Who makes a temporary file has it open.
+        assert!(!store.remove_abandoned(&name, new.id()).unwrap());
+        assert_eq!(store.lookup(&name).unwrap(), new.id());
+        assert!(store.remove_this(&name, new.id()).unwrap());
+        assert!(matches!(store.remove_this(&name, new.id()), Err(Error::NoSuchFile { .. })));
+    }
+
+    #[test]
+    fn two_that_find_an_abandoned_file_open_the_same_new_one() {
+        let (_directory, store, name) = setting();
+        for turn in 0..300 {
+            abandoned(&store, &name);
+            let meeting = Barrier::new(2);
+            let open = || {
+                meeting.wait();
+                store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap()
+            };
+            let [one, other] = std::thread::scope(|scope| {
+                let threads = [scope.spawn(open), scope.spawn(open)];
+                threads.map(|thread| thread.join().unwrap())
+            });
+            assert_eq!((one.id(), other.id()), (store.lookup(&name).unwrap(), one.id()), "turn {turn}");
+            store.remove(&name).unwrap();
+        }
     }
 }

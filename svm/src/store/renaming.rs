@@ -14,7 +14,6 @@ use crate::attachment;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::name::FileName;
-use crate::node::BootId;
 use crate::object;
 use crate::state::State;
 use crate::units::FileId;
@@ -119,15 +118,15 @@ impl Store {
             return Ok(Attempt::Changed);
         }
         if let Some(older) = &older
-            && let Some(removal) = self.removal_to_tell(older.id, |node| node == self.node())
+            && let Some(removal) = self.removal_here_to_tell(older.id)
         {
             self.leave_trace(to, older.id, &removal);
         }
-        if !self.move_entry(from, to, older.is_some())? {
-            return Ok(Attempt::Changed);
-        }
         if let Some(state) = state {
             state.void_names();
+        }
+        if !self.move_entry(from, to, older.is_some())? {
+            return Ok(Attempt::Changed);
         }
         // Before the older one goes: a name that survives a power cut must lead to something.
         self.sync_directories(to)?;
@@ -152,10 +151,10 @@ impl Store {
                 Err(e) => return Err(e),
             }
         }
-        fs::remove_file(self.entry(from)).map_err(|e| self.name_error(from, e))?;
         if let Some(state) = state {
             state.void_names();
         }
+        fs::remove_file(self.entry(from)).map_err(|e| self.name_error(from, e))?;
         self.prune(from);
         Ok(Attempt::Done(None))
     }
@@ -169,17 +168,12 @@ impl Store {
             let (subject, name) = (format!("renaming {name}"), name.to_string());
             return Err(Error::SharedByNodes { subject, name });
         }
-        let opened = || held.state.try_clone();
-        let boot = BootId::current()?;
-        let known = opened().and_then(State::map_for_reading).map_err(failed)?;
-        if !known.is_some_and(|state| state.is_valid(boot, held.id)) {
-            return Ok(None);
-        }
-        let state = opened().and_then(State::map).map_err(failed)?;
-        if state.cluster() != 0 && held.is_open().map_err(failed)? {
+        let state = held.known_state(failed)?;
+        let is_in_cluster = state.as_ref().is_some_and(|state| state.cluster() != 0);
+        if is_in_cluster && held.is_open().map_err(failed)? {
             return Err(Error::OpenInAnotherJob { name: name.to_string() });
         }
-        Ok(Some(state))
+        Ok(state)
     }
 
     /// Lets `to` lead to where `from` does, which leads nowhere then. False where `to` is taken and is not to be.

@@ -132,6 +132,11 @@ impl Store {
         manifest.nodes.iter().any(|node| !is_reached(node)).then(|| Removal::of([&manifest]))?
     }
 
+    /// The same where it goes in this store alone.
+    pub(super) fn removal_here_to_tell(&self, file: FileId) -> Option<Removal> {
+        self.removal_to_tell(file, |node| node == self.node())
+    }
+
     /// Leaves a trace of a file that is about to lose its name. That it cannot is no reason to keep the file: removing
     /// files is the way out where the store is full.
     pub(super) fn leave_trace(&self, name: &FileName, file: FileId, removal: &Removal) {

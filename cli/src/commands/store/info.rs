@@ -67,7 +67,7 @@ pub(super) fn info(arguments: &InfoArguments) -> Result<Outcome, CommandError> {
     if matches!(path.join("store.json").try_exists(), Ok(false)) {
         return Err(CommandError::NoStore { path });
     }
-    let facts = Facts::of(&Store::open(&path)?)?;
+    let facts = Facts::of(&arguments.place.open(&path)?)?;
     let mut output = Output::new()?;
     if arguments.json {
         output.json(&facts)?;

@@ -81,7 +81,7 @@ pub(super) fn init(arguments: &InitArguments) -> Result<Outcome, CommandError> {
     }
     if user == caller {
         let existed = path.join("store.json").exists();
-        let store = Store::open(&path)?;
+        let store = arguments.place.open(&path)?;
         output.line(if existed { "the store is there already" } else { "made the store" })?;
         info::print(&Facts::of(&store)?, &mut output)?;
     } else {

@@ -31,6 +31,15 @@ impl Place {
         self.asked_for().unwrap_or_else(|| Store::default_path(user))
     }
 
+    /// The store in the directory `path`, which is this place's, or was chosen where none was asked for.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; where none was asked for, as [`Store::open_own`].
+    pub(super) fn open(&self, path: &Path) -> Result<Store, CommandError> {
+        // Others can make directories where stores are by themselves.
+        Ok(if self.asked_for().is_some() { Store::open(path)? } else { Store::open_own(path)? })
+    }
+
     /// The directory that was asked for, here or by the environment.
     pub(super) fn asked_for(&self) -> Option<PathBuf> {
         let variable = || std::env::var_os("SVMIO_STORE").filter(|path| !path.is_empty()).map(PathBuf::from);

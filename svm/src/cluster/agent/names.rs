@@ -65,8 +65,8 @@ impl Agent {
             self.files.get(&self.context, file)?;
         }
         match self.context.store.lookup(&name) {
-            Ok(known) if known == file => match self.context.store.remove_tracing(&name, trace) {
-                Ok(()) | Err(Error::NoSuchFile { .. }) => {}
+            Ok(known) if known == file => match self.context.store.remove_this_tracing(&name, file, trace) {
+                Ok(_) | Err(Error::NoSuchFile { .. }) => {}
                 Err(e) => return Err(e),
             },
             Ok(_) | Err(Error::NoSuchFile { .. }) => {}
