@@ -10,8 +10,8 @@
 //! range has a home, for entries never change; the size has none that matters where the range ends before it does.
 //! Otherwise both are asked for as for any lock.
 //!
-//! **What is written under it is found.** Users of this node find it in the node's cache. A grown size is told to the
-//! master at each release. The bytes are brought home when the lock is given back, before the home hears of that.
+//! **What is written under it is found.** Users of this node find it in the node's cache. A size that has grown
+//! into the range is told to the master at each release. The bytes are brought home when the lock is given back, before the home hears of that.
 //! With the node, bytes go that were neither given back nor flushed.
 //!
 //! **A node without its leader keeps nothing.** The homes take back what it kept when they hear of the leader's loss;
@@ -114,6 +114,11 @@ impl HomeLock {
             Entered::NoRoom => return Ok(None),
         };
         Ok(Some(HomeLock { shared: Arc::clone(shared), node, held }))
+    }
+
+    /// The node at which it is locked.
+    pub(crate) fn home(&self) -> NodeIndex {
+        self.node
     }
 
     /// Whether the node keeps it when this is given back.
@@ -378,16 +383,21 @@ impl SharedFile {
     /// What was written in `range` is where others look for it.
     pub(crate) fn flush_range(&self, range: &Range<u64>) -> Result<()> {
         self.attachment().tell_changes();
-        let cached = if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) };
+        let home = self.bring_range_home(range);
         // Also where some of it could not be brought home.
-        let told = self.flush_but_cached();
-        cached.and(told)
+        home.and(self.tell_of(range))
     }
 
-    /// The same, but for bytes in the cache.
-    pub(crate) fn flush_but_cached(&self) -> Result<()> {
+    /// What of `range` was in the cache only is at home.
+    pub(crate) fn bring_range_home(&self, range: &Range<u64>) -> Result<()> {
+        if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) }
+    }
+
+    /// Others hear of what is at home of `range`. Only nodes are asked that have to do with it: the loss of another one
+    /// is of no interest to whoever has locked this.
+    pub(crate) fn tell_of(&self, range: &Range<u64>) -> Result<()> {
         self.attachment().tell_changes();
-        let told = self.tell_homes();
-        told.and(self.report_size())
+        let told = self.tell_homes_in(range);
+        told.and(self.report_size_up_to(range.end))
     }
 }

@@ -10,6 +10,7 @@ mod locked_holes;
 mod natively;
 mod opening;
 mod orders;
+mod releases;
 mod turns;
 mod untold;
 
