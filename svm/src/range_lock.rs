@@ -101,10 +101,10 @@ impl RangeLock {
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked. What was written and did not get home is lost, but
-    /// for what this node keeps the lock of: it must not come home over what the next holder writes. Or it did get home,
-    /// but a home, or the master node about the file's size, could not be told: others may not find it. Where the lock
-    /// had been taken away, [`Error::Lock`], or [`Error::OnNode`] from another home, or [`Error::Fabric`] that names
-    /// this node's leader, with whose loss it went.
+    /// for what this node keeps the lock of: it must not come home over what the next holder writes. Or it did get
+    /// home, but a home, or the master node about the file's size, could not be told: others may not find it. Where the
+    /// lock had been taken away, [`Error::Lock`], or [`Error::OnNode`] from another home, or [`Error::Fabric`] that
+    /// names this node's leader, with whose loss it went.
     pub fn release(mut self) -> Result<()> {
         self.end(true)
     }
