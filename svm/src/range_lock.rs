@@ -25,8 +25,9 @@ use crate::cluster::{HomeLock, NodeIndex, SharedFile, Source, UnderLock};
 use crate::error::{Error, Result};
 use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 
-/// A range of a file that is locked until this is released or dropped. What was written to the range under it is then
-/// where others look for it.
+/// A range of a file that is locked until this is released or dropped. Whoever locks it next finds what was written to
+/// it. Whoever only [refreshes](crate::File::refresh) finds that after a [flush](crate::File::flush): where this node
+/// keeps the lock, as it does if it has it again and again, it keeps what was written under it, too.
 #[must_use = "the range is unlocked when this is dropped"]
 pub struct RangeLock {
     shared: Option<Arc<SharedFile>>,
@@ -97,7 +98,7 @@ impl RangeLock {
         }
     }
 
-    /// Unlocks the range, after what was written to it is where others look for it.
+    /// Unlocks the range, after what was written to it is where those look for it who lock it next.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked. What was written and did not get home is lost, but
@@ -143,9 +144,9 @@ impl RangeLock {
         outcome
     }
 
-    /// What was written under it is where others look for it: at home, or in the cache as far as the node keeps the
-    /// lock. What does not get there before the lock goes on is given up, and nothing else: what others of the node
-    /// wrote while it was kept is among what stays.
+    /// What was written under it is where who locks it next looks for it: at home, or in the cache as far as the node
+    /// keeps the lock. What does not get there before the lock goes on is given up, and nothing else: what others of
+    /// the node wrote while it was kept is among what stays.
     fn show(&self, shared: &SharedFile, is_told: bool) -> Result<()> {
         let still_held = self.held.iter().try_for_each(Held::check);
         let is_kept = |home| still_held.is_ok() && self.held.iter().any(|held| held.is_kept_of(home));
