@@ -7,11 +7,14 @@
 //!
 //! The content of a place changes only under the exclusive lock of its whole stretch, so it is certain for everybody
 //! who holds any of it. Before that, it is a hint, to be looked at again. But for one case: when the node has lost its
-//! leader, whatever is kept is forgotten, and who uses it finds that at the end.
+//! leader, whatever is kept is forgotten, and who uses it finds that at the end. Until then he stands in its place, for
+//! whoever gets the range from the home to wait for; so nothing else comes to that place.
 //!
 //! A process that asks for a lock takes a free place first. So the node is never asked to give back a lock of which it
 //! has not heard yet: who has to give it back waits for the stretch. If that process dies, its hold on the place goes,
 //! and with it, as the place is still empty, the lock.
+
+mod in_the_way;
 
 use std::ops::Range;
 use std::sync::atomic::{
@@ -60,6 +63,8 @@ struct Place {
     uses: AtomicU64,
     home: AtomicU32,
     is_exclusive: AtomicU32,
+    /// 1 where the lock that was kept here was forgotten, whoever used it. It stays so.
+    is_taken_away: AtomicU32,
 }
 
 impl KeptLocks<'_> {
@@ -149,12 +154,13 @@ impl KeptLocks<'_> {
         home: u32,
         alive: &Liveness<'_>,
     ) -> Result<Option<(PlaceNumber, LockToken)>, LockError> {
+        let is_free = |number| self.grant_in(number).is_none() && !self.is_taken_away(number);
         for number in (0..PLACES as u32).map(PlaceNumber) {
-            if self.grant_in(number).is_some() {
+            if !is_free(number) {
                 continue;
             }
             if let Some(token) = self.users.try_acquire(owner, whole(number), Mode::Exclusive, alive)? {
-                if self.grant_in(number).is_none() {
+                if is_free(number) {
                     if let Some(place) = self.place(number) {
                         // Relaxed: who asks about it was sent for by `home`, which was asked after this.
                         place.home.store(home, Relaxed);
@@ -275,37 +281,6 @@ impl KeptLocks<'_> {
         self.users.release(token)
     }
 
-    /// The range of a kept lock of `home` that `owner` itself uses and that is in the way of `range`.
-    ///
-    /// # Errors
-    /// As [`LockTable::claims`].
-    pub(crate) fn in_own_way(
-        &self,
-        owner: Owner,
-        home: u32,
-        range: &Range<u64>,
-        mode: Mode,
-    ) -> Result<Option<Range<u64>>, LockError> {
-        let places = (0..PLACES as u32).map(PlaceNumber);
-        let in_the_way = |place: &PlaceNumber| {
-            let kept = self.range_in(*place);
-            self.grant_in(*place).is_some_and(|grant| grant.home == home)
-                && kept.start < range.end
-                && range.start < kept.end
-                && (self.mode_in(*place) == Mode::Exclusive || mode == Mode::Exclusive)
-        };
-        let mut places = places.filter(in_the_way).peekable();
-        if places.peek().is_none() {
-            return Ok(None);
-        }
-        let own: Vec<_> = self.users.claims()?.into_iter().filter(|claim| claim.owner == owner).collect();
-        let is_used = |place: &PlaceNumber| {
-            let stretch = whole(*place);
-            own.iter().any(|claim| stretch.contains(&claim.start))
-        };
-        Ok(places.find(is_used).map(|place| self.range_in(place)))
-    }
-
     /// The range of a kept lock, of whatever home, that `owner` uses.
     ///
     /// # Errors
@@ -325,6 +300,12 @@ impl KeptLocks<'_> {
     /// How many use what is kept or wait for that, and how many wait for room to do so.
     pub(crate) fn crowd(&self) -> (usize, u32) {
         (self.users.claims().unwrap().len(), self.users.queued())
+    }
+
+    /// How many wait for others to end their use.
+    pub(crate) fn waiting(&self) -> usize {
+        let claims = self.users.claims().unwrap();
+        claims.iter().filter(|claim| claim.standing == crate::locks::Standing::Waiting).count()
     }
 }
 

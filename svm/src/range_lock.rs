@@ -25,8 +25,9 @@ use crate::cluster::{HomeLock, NodeIndex, SharedFile, Source, UnderLock};
 use crate::error::{Error, Result};
 use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 
-/// A range of a file that is locked until this is released or dropped. What was written to the range under it is then
-/// where others look for it.
+/// A range of a file that is locked until this is released or dropped. Whoever locks it next finds what was written to
+/// it. Whoever only [refreshes](crate::File::refresh) finds that after a [flush](crate::File::flush): where this node
+/// keeps the lock, as it does if it has it again and again, it keeps what was written under it, too.
 #[must_use = "the range is unlocked when this is dropped"]
 pub struct RangeLock {
     shared: Option<Arc<SharedFile>>,
@@ -97,13 +98,14 @@ impl RangeLock {
         }
     }
 
-    /// Unlocks the range, after what was written to it is where others look for it.
+    /// Unlocks the range, after what was written to it is where those look for it who lock it next.
     ///
     /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home and is lost:
-    /// it must not come home over what the next holder writes. Where the lock had been taken away, [`Error::Lock`], or
-    /// [`Error::OnNode`] from another home, or [`Error::Fabric`] that names this node's leader, with whose loss it
-    /// went.
+    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked. What was written and did not get home is lost, but
+    /// for what this node keeps the lock of: it must not come home over what the next holder writes. Or it did get
+    /// home, but a home, or the master node about the file's size, could not be told: others may not find it. Where the
+    /// lock had been taken away, [`Error::Lock`], or [`Error::OnNode`] from another home, or [`Error::Fabric`] that
+    /// names this node's leader, with whose loss it went.
     pub fn release(mut self) -> Result<()> {
         self.end(true)
     }
@@ -134,24 +136,33 @@ impl RangeLock {
         if self.held.is_empty() {
             return Ok(());
         }
-        let still_held = self.held.iter().try_for_each(Held::check);
-        let mut outcome = match &self.shared {
-            _ if still_held.is_err() => still_held,
-            Some(shared) if self.held.iter().all(Held::is_kept) => shared.flush_but_cached(),
-            Some(shared) => shared.flush_range(&self.range),
-            None => Ok(()),
-        };
-        if let (Err(error), Some(shared), true) = (&outcome, &self.shared, self.is_exclusive) {
-            let given_up = shared.give_up_range(&self.range, error, is_told);
-            if let Err(error) = given_up {
-                tracing::error!("what did not reach its home may come there too late: {error}");
-            }
-        }
+        let mut outcome = self.shared.as_ref().map_or(Ok(()), |shared| self.show(shared, is_told));
         // In the reverse order.
         while let Some(held) = self.held.pop() {
             outcome = outcome.and(held.release());
         }
         outcome
+    }
+
+    /// What was written under it is where who locks it next looks for it: at home, or in the cache as far as the node
+    /// keeps the lock. What does not get there before the lock goes on is given up, and nothing else: what others of
+    /// the node wrote while it was kept is among what stays.
+    fn show(&self, shared: &SharedFile, is_told: bool) -> Result<()> {
+        let still_held = self.held.iter().try_for_each(Held::check);
+        let is_kept = |home| still_held.is_ok() && self.held.iter().any(|held| held.is_kept_of(home));
+        let home = match &still_held {
+            Ok(()) if !self.held.iter().all(Held::is_kept) => shared.bring_range_home(&self.range),
+            _ => Ok(()),
+        };
+        if let (Err(error), true) = (still_held.as_ref().and(home.as_ref()), self.is_exclusive) {
+            let given_up = shared.give_up_but(&self.range, is_kept, error, is_told);
+            if let Err(error) = given_up {
+                tracing::error!("what did not reach its home may come there too late: {error}");
+            }
+        }
+        // Also where some of it could not be brought home.
+        let told = shared.tell_of(&self.range);
+        still_held.and(home).and(told)
     }
 }
 
@@ -190,6 +201,11 @@ impl Held {
 
     fn is_kept(&self) -> bool {
         matches!(self, Held::There(lock) if lock.is_kept())
+    }
+
+    /// Whether it is the lock of that home, and is kept.
+    fn is_kept_of(&self, home: NodeIndex) -> bool {
+        matches!(self, Held::There(lock) if lock.is_kept() && lock.home() == home)
     }
 
     /// That it is known to be held still.

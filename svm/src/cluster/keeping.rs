@@ -10,16 +10,16 @@
 //! range has a home, for entries never change; the size has none that matters where the range ends before it does.
 //! Otherwise both are asked for as for any lock.
 //!
-//! **What is written under it is found.** Users of this node find it in the node's cache. A grown size is told to the
-//! master at each release. The bytes are brought home when the lock is given back, before the home hears of that.
-//! With the node, bytes go that were neither given back nor flushed.
+//! **What is written under it is found.** Users of this node find it in the node's cache. A size that has grown into
+//! the range is told to the master at each release. The bytes are brought home when the lock is given back, before the
+//! home hears of that. With the node, bytes go that were neither given back nor flushed.
 //!
-//! **A node without its leader keeps nothing.** The homes take back what it kept when they hear of the leader's loss;
-//! its other processes forget it when they do, give up the bytes that were written under it and are still here, of
-//! which the next flush of each handle tells, and from then on ask the homes for each lock. Who uses a kept lock
-//! meanwhile may read what is old; that is an error of the release, and what was written under the lock is given up. Of
-//! this much nobody hears: what a process has read, or brought home, before it heard of the loss and after the home
-//! did.
+//! **A node without its leader keeps nothing** (module `taken_away`). The homes take back what it kept when they hear
+//! of the leader's loss; its other processes forget it when they do, give up the bytes that were written under it and
+//! are still here, of which the next flush of each handle tells, and from then on ask the homes for each lock. Who uses
+//! a kept lock meanwhile may read what is old; that is an error of the release, and what was written under the lock is
+//! given up, before others of the node have any of it: who has been granted it waits for him. Of this much nobody
+//! hears: what a process has read, or brought home, before it heard of the loss and after the home did.
 //!
 //! **Nobody waits for ever.** A range is locked at its homes in ascending order, and for each home either by a lock
 //! there or by the use of a kept one of that home; a process asks a home only while it uses no kept lock of *that* home
@@ -27,10 +27,11 @@
 //! that gives a lock of *h* back waits for such users, for those who are bringing bytes home, and for answers that
 //! agents give without waiting; never for a lock at a home. A process that has asked *h* and reserved a place holds
 //! only this empty place, for which nobody waits before *h* has granted; until it has all its locks and its cache is
-//! current the place stays its own, and then it is a user like others. Where it dies before, the next one who reserves
-//! the place finds nothing of it in his way: the agent says at once that a grant for a place that has passed on is
-//! given back, and a home frees what it granted for a place that is reserved anew. So who waits at *h* waits for
-//! somebody who goes on, or who waits at a higher home, and at the highest one everybody goes on.
+//! current the place stays its own, and then it is a user like others. Who has been granted a lock of *h* and waits for
+//! those who use what *h* has taken away waits as if he were one more user. Where a process dies before it is one, the
+//! next one who reserves the place finds nothing of it in his way: the agent says at once that a grant for a place that
+//! has passed on is given back, and a home frees what it granted for a place that is reserved anew. So who waits at *h*
+//! waits for somebody who goes on, or who waits at a higher home, and at the highest one everybody goes on.
 //!
 //! Nobody waits for room among the users of kept locks, either, whose table is one for all homes: whoever finds none
 //! gives up all that he has of the request, and asks the homes for all of it. So a user of a kept lock who needs
@@ -39,6 +40,8 @@
 //! **Nobody is overtaken for ever.** Requests queue at the home in the order of arrival, and users of a kept lock in
 //! the keeper's table, where the agent that gives it back has its place like any of them. While a request waits, the
 //! home grants nothing for keeping that is in its way.
+
+mod taken_away;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -109,11 +112,16 @@ impl HomeLock {
             }
         };
         let held = match entered {
-            Entered::Kept(place, token) => Held::Kept { place, token, is_new: false },
+            Entered::Kept(place, token) => Some(Held::Kept { place, token, is_new: false }),
             Entered::Uncovered => user.ask(node, range, mode, source)?,
-            Entered::NoRoom => return Ok(None),
+            Entered::NoRoom => None,
         };
-        Ok(Some(HomeLock { shared: Arc::clone(shared), node, held }))
+        Ok(held.map(|held| HomeLock { shared: Arc::clone(shared), node, held }))
+    }
+
+    /// The node at which it is locked.
+    pub(crate) fn home(&self) -> NodeIndex {
+        self.node
     }
 
     /// Whether the node keeps it when this is given back.
@@ -220,8 +228,8 @@ impl<'f> User<'f> {
         Ok(Entered::Uncovered)
     }
 
-    /// Asks the home.
-    fn ask(&self, node: NodeIndex, range: &Range<u64>, mode: Mode, source: Source) -> Result<Held> {
+    /// Asks the home. `None` where there is no room to wait for those who use what it has taken away.
+    fn ask(&self, node: NodeIndex, range: &Range<u64>, mode: Mode, source: Source) -> Result<Option<Held>> {
         let failed = |e| self.failed(e);
         if let Some(held) = self.kept.in_own_way(self.owner, node.0, range, mode).map_err(failed)? {
             return Err(self.failed(LockError::WouldDeadlock { requested: range.clone(), held }));
@@ -241,26 +249,36 @@ impl<'f> User<'f> {
             place: reserved.as_ref().map(|(place, _)| place.0),
         };
         let granted = match self.shared.cluster().ask(node, &request) {
-            Ok(Reply::Locked { lock, is_kept, has_late: false }) => Ok((lock, is_kept)),
-            // Before any of it is looked at.
-            Ok(Reply::Locked { lock, is_kept, has_late: true }) => match self.shared.give_up_late(node) {
-                Ok(()) => Ok((lock, is_kept)),
-                Err(error) => {
-                    if let Err(error) = self.shared.unlock_at(node, lock) {
-                        tracing::debug!("giving back what cannot be used: {error}");
-                    }
-                    Err(error)
+            Ok(Reply::Locked { lock, is_kept, has_late }) => {
+                // Before any of it is looked at.
+                let ready = self.make_ready(node, range, mode, has_late);
+                if !matches!(ready, Ok(true))
+                    && let Err(error) = self.shared.unlock_at(node, lock)
+                {
+                    tracing::debug!("giving back what cannot be used: {error}");
                 }
-            },
+                ready.map(|is_ready| is_ready.then_some((lock, is_kept)))
+            }
             Ok(_) => Err(self.shared.cluster().context().out_of_place(node)),
             Err(error) => Err(error),
         };
-        let Some((place, token)) = reserved else { return granted.map(|(lock, _)| Held::AtHome(lock)) };
-        if let Ok((lock, true)) = granted {
-            return Ok(Held::Granted { lock, place, token });
+        match (granted, reserved) {
+            (Ok(Some((lock, true))), Some((place, token))) => Ok(Some(Held::Granted { lock, place, token })),
+            (granted, reserved) => {
+                reserved.map_or(Ok(()), |(_, token)| self.kept.release(token)).map_err(failed)?;
+                granted.map(|granted| granted.map(|(lock, _)| Held::AtHome(lock)))
+            }
         }
-        self.kept.release(token).map_err(failed)?;
-        granted.map(|(lock, _)| Held::AtHome(lock))
+    }
+
+    /// Nobody of this node has anything to do any more with what others left in a range that this thread has just been
+    /// granted. False where there is no room to wait for that.
+    fn make_ready(&self, node: NodeIndex, range: &Range<u64>, mode: Mode, has_late: bool) -> Result<bool> {
+        let is_ready = self.outlast_users_of_taken_away(node, range, mode)?;
+        if is_ready && has_late {
+            self.shared.give_up_late(node)?;
+        }
+        Ok(is_ready)
     }
 
     fn keep(
@@ -280,37 +298,12 @@ impl<'f> User<'f> {
         self.kept.keep(place, grant, range, mode).map_err(|e| self.failed(e))
     }
 
-    /// Forgets all that this node keeps, and gives up what was written under it.
-    fn forget_kept(&self, reason: &Error) -> Result<()> {
-        let alive = |slot| self.presence.alive(slot);
-        let alone = self.kept.enter_to_forget(self.owner, &alive).map_err(|e| self.failed(e))?;
-        let forget = |place| {
-            if self.kept.mode_in(place) == Mode::Exclusive {
-                self.shared.give_up_range(&self.kept.range_in(place), reason, false)?;
-            }
-            // After that: nobody of this node asks a home before, and where this process dies, another one goes on.
-            self.kept.clear(place);
-            Ok(())
-        };
-        let forgotten = self.kept.kept().try_for_each(forget);
-        self.kept.release(alone).map_err(|e| self.failed(e))?;
-        forgotten
-    }
-
     fn failed(&self, source: LockError) -> Error {
         Error::Lock { name: self.shared.attachment().name().into(), source }
     }
 }
 
 impl SharedFile {
-    /// Where this node has lost its leader, with whom its homes take back what it keeps: forgets that. Bytes that were
-    /// written under it are given up, since others may have written there.
-    pub(crate) fn forget_taken_away(&self) -> Result<()> {
-        let Some(reason) = self.lost_leader() else { return Ok(()) };
-        let user = User::new(self)?;
-        if user.kept.kept().next().is_some() { user.forget_kept(&reason) } else { Ok(()) }
-    }
-
     /// That this thread uses nothing that this node keeps. Else somebody may wait for that who has the room that there
     /// is for users, and the homes would wait for him.
     ///
@@ -323,13 +316,6 @@ impl SharedFile {
             Some(error) => Err(user.failed(error)),
             None => Ok(()),
         }
-    }
-
-    /// That this node's leader is lost.
-    pub(super) fn lost_leader(&self) -> Option<Error> {
-        let own = self.own_node();
-        let is_lost = self.cluster().context().is_lost(own);
-        is_lost.then(|| self.cluster().check_home(own).err()).flatten()
     }
 
     fn unlock_at(&self, node: NodeIndex, lock: LockNumber) -> Result<()> {
@@ -378,16 +364,21 @@ impl SharedFile {
     /// What was written in `range` is where others look for it.
     pub(crate) fn flush_range(&self, range: &Range<u64>) -> Result<()> {
         self.attachment().tell_changes();
-        let cached = if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) };
+        let home = self.bring_range_home(range);
         // Also where some of it could not be brought home.
-        let told = self.flush_but_cached();
-        cached.and(told)
+        home.and(self.tell_of(range))
     }
 
-    /// The same, but for bytes in the cache.
-    pub(crate) fn flush_but_cached(&self) -> Result<()> {
+    /// What of `range` was in the cache only is at home.
+    pub(crate) fn bring_range_home(&self, range: &Range<u64>) -> Result<()> {
+        if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) }
+    }
+
+    /// Others hear of what is at home of `range`. Only nodes are asked that have to do with it: the loss of another one
+    /// is of no interest to whoever has locked this.
+    pub(crate) fn tell_of(&self, range: &Range<u64>) -> Result<()> {
         self.attachment().tell_changes();
-        let told = self.tell_homes();
-        told.and(self.report_size())
+        let told = self.tell_homes_in(range);
+        told.and(self.report_size_up_to(range.end))
     }
 }

@@ -139,9 +139,14 @@ impl SharedFile {
     }
 
     pub(super) fn report_size(&self) -> Result<()> {
+        self.report_size_up_to(u64::MAX)
+    }
+
+    /// The same where others do not know that the file reaches up to `end`, if it does.
+    pub(super) fn report_size_up_to(&self, end: u64) -> Result<()> {
         let (state, _) = self.attachment.writable()?;
         let size = state.size();
-        if self.cluster.context().roster.is_master_node() || size <= state.reported_size() {
+        if self.cluster.context().roster.is_master_node() || size.min(end) <= state.reported_size() {
             return Ok(());
         }
         let request = Request::Grow { file: self.attachment.id(), size };

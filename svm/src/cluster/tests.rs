@@ -10,6 +10,8 @@ mod locked_holes;
 mod natively;
 mod opening;
 mod orders;
+mod releases;
+mod taken_away;
 mod turns;
 mod untold;
 

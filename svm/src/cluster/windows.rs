@@ -87,8 +87,19 @@ impl SharedFile {
 
     /// Tells homes which of their segments this process has written to straight.
     pub(super) fn tell_homes(&self) -> Result<()> {
+        self.tell_those(|_| true)
+    }
+
+    /// The same of those homes where segments in `range` are among them.
+    pub(super) fn tell_homes_in(&self, range: &Range<u64>) -> Result<()> {
+        let (first, last) = self.segments_of(range);
+        self.tell_those(|segments| segments.iter().any(|index| (first..=last).contains(&index.0.into())))
+    }
+
+    /// The same of those homes whose segments with something to tell of are meant.
+    fn tell_those(&self, is_meant: impl Fn(&BTreeSet<SegmentIndex>) -> bool) -> Result<()> {
         let _telling = self.windows().telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let untold = std::mem::take(&mut self.windows().open().untold);
+        let untold = self.windows().open().take_untold(is_meant);
         let file = self.file();
         let ask = |(node, segments): (&NodeIndex, &BTreeSet<SegmentIndex>)| {
             let segments = segments.iter().copied().collect();
@@ -158,6 +169,16 @@ impl Windows {
 }
 
 impl Open {
+    fn take_untold(
+        &mut self,
+        is_meant: impl Fn(&BTreeSet<SegmentIndex>) -> bool,
+    ) -> BTreeMap<NodeIndex, BTreeSet<SegmentIndex>> {
+        let untold = std::mem::take(&mut self.untold);
+        let (meant, others) = untold.into_iter().partition(|(_, segments)| is_meant(segments));
+        self.untold = others;
+        meant
+    }
+
     /// Notes what was found out when so many truncations were known, with storage for `range`; returns what is to be
     /// used.
     fn note(

@@ -148,3 +148,28 @@ fn nobody_waits_for_room_among_the_users() {
     assert_eq!(kept.used_by(owner(7)).unwrap(), Some(200..300));
     kept.release(token).unwrap();
 }
+
+#[test]
+fn who_uses_what_was_taken_away_is_found_by_who_wants_some_of_it_and_his_place_is_not_given_to_others() {
+    let memory = Memory::new();
+    let kept = memory.kept();
+    let (place, token) = keep(&kept, 1, 10..20, Mode::Exclusive);
+    kept.users.narrow(&token, part(place, &(10..15)), Mode::Exclusive).unwrap();
+    kept.take_away(place);
+    let found = |home, range: Range<u64>| kept.in_the_way(home, &range, Mode::Shared).collect::<Vec<_>>();
+    assert_eq!(found(HOME, 19..30), [place]);
+    for (home, range) in [(HOME + 1, 10..20), (HOME, 20..30), (HOME, 12..12)] {
+        assert_eq!(found(home, range), []);
+    }
+    assert!(!kept.is_kept_in_the_way(place, HOME, &(10..20), Mode::Exclusive));
+    // Beside him, and where he is, as himself.
+    let beside = kept.enter_after(owner(2), place, &(15..30), Mode::Exclusive, &alive).unwrap();
+    kept.release(beside.unwrap()).unwrap();
+    let himself = kept.enter_after(owner(1), place, &(12..30), Mode::Exclusive, &alive);
+    let Err(LockError::WouldDeadlock { requested, held }) = himself else { panic!("{himself:?}") };
+    assert_eq!((requested, held), (12..30, 10..20));
+    kept.release(token).unwrap();
+    let (next, token) = kept.reserve(owner(2), HOME, &alive).unwrap().unwrap();
+    assert_ne!(next, place);
+    kept.release(token).unwrap();
+}

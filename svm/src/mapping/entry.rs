@@ -34,7 +34,8 @@ const GAP: usize = 64;
 /// of many at a time a [`Region`](super::Region) is better.
 ///
 /// Bytes that overlap others that are bound, or that are accessed by [`File`], are locked against those: all take
-/// [`File::lock`]s of their ranges.
+/// [`File::lock`]s of their ranges. Who reads them without a lock finds what was stored under a guard after its
+/// release, a [`File::flush`] on the node of that guard, and a [`File::refresh`] on his own.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -74,8 +74,7 @@ impl MappingLock<'_> {
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`], …: the range is unlocked, but what was stored did not get home and is
-    /// lost: it must not come home over what the next holder stores. [`Error::Lock`] where the lock had been taken
-    /// away.
+    /// lost: it must not come home over what the next holder stores. As [`RangeLock::release`].
     pub fn release(mut self) -> Result<()> {
         self.end()
     }

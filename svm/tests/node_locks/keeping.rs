@@ -174,3 +174,27 @@ fn a_lock_that_only_other_nodes_than_the_master_have_to_do_with_costs_it_nothing
         }
     });
 }
+
+#[test]
+fn what_was_written_under_a_kept_lock_is_found_without_a_lock_after_a_flush() {
+    with_file(2, 4, |process, file| {
+        if process.rank() == 1 {
+            for _ in 0..5 {
+                let held = exclusive(file, 0, 8);
+                add(file, 0);
+                held.release().unwrap();
+            }
+        }
+        process.meet();
+        if process.rank() == 3 {
+            // Whoever of the node does it.
+            file.flush().unwrap();
+        }
+        process.meet();
+        if process.rank() == 0 {
+            file.refresh().unwrap();
+            assert_eq!(word(file, 0), 5);
+        }
+        process.meet();
+    });
+}

@@ -60,15 +60,13 @@ impl Agent {
         let served = self.files.get(&self.context, file)?;
         let roster = &self.context.roster;
         let (node, number) = (roster.node_of(rank), next_number());
-        if let Some(place) = place {
-            served.lent.vacate(&served.attachment, node, place);
-        }
-        let (due, is_often) = served.lent.begin(number, rank, node, wanted);
+        let begun = served.lent.begin(number, (rank, node), wanted, place);
+        begun.vacated.into_iter().for_each(|loan| release(&served.attachment, loan.token));
         let leader = roster.leader(node);
         let is_lost = |rank| self.context.fabric.membership().check(rank).is_err();
         // A node without its leader keeps nothing.
-        let mut place = place.filter(|_| is_often && !is_lost(leader));
-        let locked = self.clear(&served, due, wanted).and_then(|()| {
+        let mut place = place.filter(|_| begun.may_keep && !is_lost(leader));
+        let locked = self.clear(&served, begun.due, wanted).and_then(|()| {
             if place.is_some() {
                 // Different locks of a node are those of different threads.
                 let as_leader = self.wait_for_lock(&served, leader, number.0 as u32 | NO_THREAD, wanted);
@@ -101,8 +99,8 @@ impl Agent {
     pub(super) fn clear_way(&self, rank: Rank, file: FileId, wanted: &Wanted) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let number = next_number();
-        let (due, _) = served.lent.begin(number, rank, self.context.roster.own(), wanted);
-        self.clear(&served, due, wanted).inspect_err(|_| {
+        let begun = served.lent.begin(number, (rank, self.context.roster.own()), wanted, None);
+        self.clear(&served, begun.due, wanted).inspect_err(|_| {
             served.lent.end(number);
         })?;
         if self.context.fabric.membership().check(rank).is_err() {

@@ -16,7 +16,19 @@ impl SharedFile {
     /// Gives up what is dirty in `range`, which is locked exclusively, after `error` has kept it from its home. Each
     /// handle of this node is told by its next flush; `is_told` says that this one knows already.
     pub(crate) fn give_up_range(&self, range: &Range<u64>, error: &Error, is_told: bool) -> Result<()> {
-        if self.discard_dirty(range, |_| true)? {
+        self.give_up_but(range, |_| false, error, is_told)
+    }
+
+    /// The same but for what has its home on a node that `is_kept` tells: its lock does not go on.
+    pub(crate) fn give_up_but(
+        &self,
+        range: &Range<u64>,
+        is_kept: impl Fn(NodeIndex) -> bool,
+        error: &Error,
+        is_told: bool,
+    ) -> Result<()> {
+        let is_given_up = |key: &PageKey| !self.home_of(self.attachment(), key).is_ok_and(&is_kept);
+        if self.discard_dirty(range, is_given_up)? {
             self.add_loss(error, is_told)?;
         }
         Ok(())

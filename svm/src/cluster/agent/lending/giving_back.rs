@@ -66,7 +66,11 @@ impl Agent {
 /// # Errors
 /// It cannot be given up, either.
 pub(super) fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) -> Result<()> {
-    let Err(error) = shared.flush_range(range) else { return Ok(()) };
+    let home = shared.bring_range_home(range);
+    if let Err(error) = shared.tell_of(range) {
+        tracing::error!("others may not find what was written under a lock: {error}");
+    }
+    let Err(error) = home else { return Ok(()) };
     tracing::error!("what was written under a lock did not reach its home: {error}");
     if mode == Mode::Exclusive { shared.give_up_range(range, &error, false) } else { Ok(()) }
 }

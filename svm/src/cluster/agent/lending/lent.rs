@@ -40,8 +40,27 @@ pub(in super::super) struct Lent {
 struct Ranks {
     present: HashMap<Rank, Arc<Presence>>,
     loans: HashMap<LockNumber, Loan>,
-    waiting: HashMap<LockNumber, (Rank, Wanted)>,
+    waiting: HashMap<LockNumber, Waiting>,
     history: History,
+}
+
+/// A request that waits.
+struct Waiting {
+    rank: Rank,
+    wanted: Wanted,
+    /// The place of a node in which that may keep what it is granted; none, too, where somebody else has it by now.
+    place: Option<(NodeIndex, u32)>,
+}
+
+/// A request whose wait has begun.
+pub(super) struct Begun {
+    /// What is to be asked back for it.
+    pub(super) due: Vec<Due>,
+    /// Whether it may get its lock for keeping.
+    pub(super) may_keep: bool,
+    /// What was granted for the place that it has reserved, where its node keeps nothing. It is nobody's, and the
+    /// caller frees it.
+    pub(super) vacated: Vec<Loan>,
 }
 
 /// What is locked, and how.
@@ -103,6 +122,15 @@ impl Ranks {
         due
     }
 
+    /// Has nothing kept in a place any more; returns what was.
+    fn vacate(&mut self, place: (NodeIndex, u32)) -> Vec<Loan> {
+        let is_in_it = |loan: &Loan| loan.kept.as_ref().is_some_and(|kept| (kept.node, kept.place) == place);
+        self.waiting.values_mut().filter(|waiting| waiting.place == Some(place)).for_each(|waiting| {
+            waiting.place = None;
+        });
+        self.loans.extract_if(|_, loan| is_in_it(loan)).map(|(_, loan)| loan).collect()
+    }
+
     /// Whether no more is to be kept.
     fn keep_enough(&self) -> bool {
         self.loans.values().filter(|loan| loan.kept.is_some()).count() >= MOST_KEPT
@@ -133,7 +161,7 @@ impl Lent {
             let mut ranks = self.ranks();
             let of_it = ranks.loans.extract_if(|_, loan| loan.holder == rank);
             let loans: Vec<_> = of_it.map(|(_, loan)| loan).collect();
-            ranks.waiting.retain(|_, (waiting, _)| *waiting != rank);
+            ranks.waiting.retain(|_, waiting| waiting.rank != rank);
             (ranks.present.remove(&rank), loans)
         };
         self.answered.notify_all();
@@ -155,33 +183,28 @@ impl Lent {
         orphans(attachment, late, holder, loans)
     }
 
-    /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved
-    /// it: whoever had it died before he kept anything. To ask that back would be to wait for the place, and so for the
-    /// one who reserved it.
-    pub(super) fn vacate(&self, attachment: &Attachment, node: NodeIndex, place: u32) {
-        let is_in_it =
-            |loan: &Loan| loan.kept.as_ref().is_some_and(|kept| (kept.node, kept.place) == (node, place));
-        let loans: Vec<_> =
-            self.ranks().loans.extract_if(|_, loan| is_in_it(loan)).map(|(_, loan)| loan).collect();
-        self.answered.notify_all();
-        loans.into_iter().for_each(|loan| release(attachment, loan.token));
-    }
-
-    /// Begins the wait of a request. Says what is to be asked back for it, and whether it may get its lock for keeping.
+    /// Begins the wait of a request of a rank of `node`, which has just reserved a place there, if it has one.
+    ///
+    /// Whoever else was to keep something in that place died before he did. What he was granted is to be freed, and
+    /// what he waits for is not to be kept there: to ask that back would be to wait for the place, and so for the one
+    /// who reserved it.
     pub(super) fn begin(
         &self,
         number: LockNumber,
-        rank: Rank,
-        node: NodeIndex,
+        (rank, node): (Rank, NodeIndex),
         wanted: &Wanted,
-    ) -> (Vec<Due>, bool) {
+        place: Option<u32>,
+    ) -> Begun {
         let mut ranks = self.ranks();
+        let place = place.map(|place| (node, place));
+        let vacated = place.map_or_else(Vec::new, |place| ranks.vacate(place));
+        self.answered.notify_all();
         // Who holds a lock that is not kept, and may wait for himself, goes by his own name, so that this is found out.
         let holds_none = ranks.loans.values().all(|loan| loan.holder != rank || loan.kept.is_some());
         let is_often = ranks.history.note(node, wanted);
-        ranks.waiting.insert(number, (rank, wanted.clone()));
+        ranks.waiting.insert(number, Waiting { rank, wanted: wanted.clone(), place });
         let may_keep = is_often && holds_none && !ranks.keep_enough();
-        (ranks.due(wanted), may_keep)
+        Begun { due: ranks.due(wanted), may_keep, vacated }
     }
 
     /// Waits for what others have asked back and is in the way of a request; what they asked for in vain, the caller
@@ -225,10 +248,10 @@ impl Lent {
     /// Ends the wait of a request with a lock; says whether it is kept.
     pub(super) fn lend(&self, number: LockNumber, mut loan: Loan, leader: Rank) -> bool {
         let mut ranks = self.ranks();
-        ranks.waiting.remove(&number);
-        let is_waited_for = ranks.waiting.values().any(|(_, waiting)| waiting.conflicts(&loan.wanted));
+        let has_place = ranks.waiting.remove(&number).is_some_and(|waiting| waiting.place.is_some());
+        let is_waited_for = ranks.waiting.values().any(|waiting| waiting.wanted.conflicts(&loan.wanted));
         // Once more: others may have been told at the same time that they may.
-        loan.kept = loan.kept.filter(|_| !is_waited_for && !ranks.keep_enough());
+        loan.kept = loan.kept.filter(|_| has_place && !is_waited_for && !ranks.keep_enough());
         let is_kept = loan.kept.is_some();
         if is_kept {
             loan.holder = leader;
