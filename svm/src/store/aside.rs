@@ -25,7 +25,6 @@ use crate::object;
 use crate::units::FileId;
 
 use super::Store;
-use super::removal::Held;
 
 /// Where the records lie: a file per new file, called like it.
 pub(crate) const ASIDE: &str = "aside";
@@ -100,13 +99,15 @@ impl Store {
     /// As [`Store::replace_name`]; [`Error::Exists`] where another file than that of `over` has the name;
     /// [`Error::BeingReplaced`]. All is as it was then.
     pub(crate) fn set_aside(&self, name: &FileName, new: FileId, over: &Over) -> Result<Aside> {
+        let failed = |e: io::Error| Error::io(format!("setting {name} aside"), self.path(), e);
         loop {
             let turned = self.with_holder(name, |held| {
                 let held =
                     held.map(|held| self.check_older(name, held.id, over).map(|()| held)).transpose()?;
                 let aside = self.record(name, new, over)?;
-                let turned = self
-                    .void_names(held.as_ref(), name)
+                let turned = held
+                    .as_ref()
+                    .map_or(Ok(()), |held| held.void_names(failed))
                     .and_then(|()| self.turn_name(name, held.as_ref().map(|held| held.id), new, true));
                 self.unless_failed(aside, turned)
             });
@@ -130,10 +131,12 @@ impl Store {
     /// # Errors
     /// As [`Store::set_aside`].
     pub(crate) fn clear_name(&self, name: &FileName, new: FileId, over: &Over) -> Result<Option<Aside>> {
+        let failed = |e: io::Error| Error::io(format!("setting {name} aside"), self.path(), e);
         let cleared = self.with_holder(name, |held| {
             held.as_ref().map_or(Ok(()), |held| self.check_older(name, held.id, over))?;
             let aside = self.record(name, new, over)?;
-            let gone = self.void_names(held.as_ref(), name).and_then(|()| {
+            let voided = held.as_ref().map_or(Ok(()), |held| held.void_names(failed));
+            let gone = voided.and_then(|()| {
                 let gone = fs::remove_file(self.entry(name));
                 gone.map_err(|e| Error::io(format!("removing {name}"), self.path(), e))
             });
@@ -159,6 +162,7 @@ impl Store {
             let is_replaced = self.with_holder(name, |held| match (&held, older) {
                 (Some(held), _) if held.id != *new => Ok(Some(held.id) != aside.over.older),
                 (_, Some(older)) => {
+                    held.as_ref().map_or(Ok(()), |held| held.void_names(failed))?;
                     // Who reclaims objects without a name has the gate, too.
                     let turned =
                         self.with_object(older, |_| Ok(self.turn_name(name, Some(*new), older, true)));
@@ -167,6 +171,7 @@ impl Store {
                     held.map_or(Ok(()), |held| self.discard(held).map_err(failed)).map(|()| false)
                 }
                 (_, None) => {
+                    held.as_ref().map_or(Ok(()), |held| held.void_names(failed))?;
                     fs::remove_file(self.entry(name)).map_err(failed)?;
                     self.prune(name);
                     held.map_or(Ok(()), |held| self.discard(held).map_err(failed)).map(|()| false)
@@ -295,17 +300,6 @@ impl Store {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::InvalidData => Ok(()),
             settled => settled.map(drop),
         }
-    }
-
-    /// Has those who have the file open, or keep it, that is about to be set aside find it by its name no more: it stays
-    /// for a while, as it is.
-    fn void_names(&self, held: Option<&Held<'_>>, name: &FileName) -> Result<()> {
-        let failed = |e: io::Error| Error::io(format!("setting {name} aside"), self.path(), e);
-        let state = held.map_or(Ok(None), |held| held.known_state(failed))?;
-        if let Some(state) = state {
-            state.void_names();
-        }
-        Ok(())
     }
 
     fn check_older(&self, name: &FileName, holder: FileId, over: &Over) -> Result<()> {

@@ -43,6 +43,15 @@ impl Held<'_> {
         }
         opened().and_then(State::map).map(Some).map_err(failed)
     }
+
+    /// Has those who have the file open, or keep it, find it by its name no more: before it loses that, so that nobody who
+    /// is killed in between leaves them with it.
+    pub(super) fn void_names(&self, failed: impl Fn(io::Error) -> Error) -> Result<()> {
+        if let Some(state) = self.known_state(failed)? {
+            state.void_names();
+        }
+        Ok(())
+    }
 }
 
 /// Which file is to be removed.
@@ -50,7 +59,7 @@ impl Held<'_> {
 enum Meant {
     /// The one that has the name, or the name alone where it leads nowhere.
     Whichever,
-    /// This one.
+    /// This one, or the name alone where that is all that is left of it.
     This(FileId),
     /// This one, unless somebody has it open.
     Unused(FileId),
@@ -65,11 +74,12 @@ impl Meant {
         }
     }
 
-    /// Whether it is what the name leads to.
-    fn is(self, held: Option<&Held<'_>>) -> io::Result<bool> {
+    /// Whether it is what the name leads to: `held`, or nothing, by the number `told`, if that can be read.
+    fn is(self, held: Option<&Held<'_>>, told: impl FnOnce() -> Option<FileId>) -> io::Result<bool> {
         match (self, held) {
             (Meant::Whichever, _) => Ok(true),
-            (Meant::This(_) | Meant::Unused(_), None) => Ok(false),
+            (Meant::This(meant), None) => Ok(told() == Some(meant)),
+            (Meant::Unused(_), None) => Ok(false),
             (Meant::This(meant), Some(held)) => Ok(held.id == meant),
             (Meant::Unused(meant), Some(held)) => Ok(held.id == meant && !held.is_open()?),
         }
@@ -115,8 +125,8 @@ impl Store {
         self.remove_if(name, Meant::Unused(file), |file| self.removal_here_to_tell(file))
     }
 
-    /// The same as [`Store::remove`] for somebody who removes it on other nodes, too: it leaves a [trace](super::traces), if one is
-    /// given, where he does not reach all of them.
+    /// The same as [`Store::remove`] for somebody who removes it on other nodes, too: it leaves a
+    /// [trace](super::traces), if one is given, where he does not reach all of them.
     ///
     /// # Errors
     /// As [`Store::remove`].
@@ -156,13 +166,14 @@ impl Store {
             self.release_aside_of_removed(name, id)?;
         }
         self.with_holder(name, |held| {
-            if !meant.is(held.as_ref()).map_err(failed)? {
+            if !meant.is(held.as_ref(), || self.lookup(name).ok()).map_err(failed)? {
                 return Ok(false);
             }
-            if let Some(held) = &held
-                && let Some(removal) = trace(held.id)
-            {
-                self.leave_trace(name, held.id, &removal);
+            if let Some(held) = &held {
+                if let Some(removal) = trace(held.id) {
+                    self.leave_trace(name, held.id, &removal);
+                }
+                held.void_names(failed)?;
             }
             fs::remove_file(self.entry(name)).map_err(failed)?;
             #[cfg(test)]
@@ -178,12 +189,14 @@ impl Store {
     /// # Errors
     /// As [`Store::remove`] and [`Store::enter_name`]; the older file has its name then.
     pub(crate) fn replace_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<()> {
+        let failed = |e: io::Error| Error::io(format!("replacing {name}"), &self.root, e);
         while !self.enter_name(name, id, durable)? {
             let replaced = self.with_holder(name, |held| {
-                if let Some(held) = &held
-                    && let Some(removal) = self.removal_here_to_tell(held.id)
-                {
-                    self.leave_trace(name, held.id, &removal);
+                if let Some(held) = &held {
+                    if let Some(removal) = self.removal_here_to_tell(held.id) {
+                        self.leave_trace(name, held.id, &removal);
+                    }
+                    held.void_names(failed)?;
                 }
                 self.turn_name(name, held.as_ref().map(|held| held.id), id, durable)?;
                 if let Some(held) = held
@@ -298,64 +311,4 @@ impl Store {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests {
-    use std::sync::Barrier;
-
-    use super::*;
-    use crate::attachment::{AttachError, How};
-    use crate::open_options::OpenOptions;
-
-    fn setting() -> (tempfile::TempDir, Store, FileName) {
-        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let store = Store::open(directory.path()).unwrap();
-        (directory, store, FileName::new("/f").unwrap())
-    }
-
-    /// A file that was to go with its last user, who was killed.
-    fn abandoned(store: &Store, name: &FileName) -> FileId {
-        let options = OpenOptions::read_write().create(true).exclusive(true);
-        drop(store.open_file(name, &options).unwrap());
-        let id = store.lookup(name).unwrap();
-        let path = object::path(store.path(), id);
-        let manifest = crate::manifest::Manifest::read(&path, "f").unwrap();
-        crate::manifest::Manifest { temporary: true, ..manifest }.commit(&path, false).unwrap();
-        let attached = attachment::attach(store, id, "f", How::default());
-        assert!(matches!(attached, Err(AttachError::Abandoned)));
-        id
-    }
-
-    #[test]
-    fn what_has_the_name_of_an_abandoned_file_by_now_stays() {
-        let (_directory, store, name) = setting();
-        let old = abandoned(&store, &name);
-        assert!(store.remove_abandoned(&name, old).unwrap());
-        let new = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
-        // Somebody else found the old one, too, and comes to remove it only now.
-        assert!(!store.remove_abandoned(&name, old).unwrap());
-        assert!(!store.remove_this(&name, old).unwrap());
-        // Who makes a temporary file has it open.
-        assert!(!store.remove_abandoned(&name, new.id()).unwrap());
-        assert_eq!(store.lookup(&name).unwrap(), new.id());
-        assert!(store.remove_this(&name, new.id()).unwrap());
-        assert!(matches!(store.remove_this(&name, new.id()), Err(Error::NoSuchFile { .. })));
-    }
-
-    #[test]
-    fn two_that_find_an_abandoned_file_open_the_same_new_one() {
-        let (_directory, store, name) = setting();
-        for turn in 0..300 {
-            abandoned(&store, &name);
-            let meeting = Barrier::new(2);
-            let open = || {
-                meeting.wait();
-                store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap()
-            };
-            let [one, other] = std::thread::scope(|scope| {
-                let threads = [scope.spawn(open), scope.spawn(open)];
-                threads.map(|thread| thread.join().unwrap())
-            });
-            assert_eq!((one.id(), other.id()), (store.lookup(&name).unwrap(), one.id()), "turn {turn}");
-            store.remove(&name).unwrap();
-        }
-    }
-}
+mod tests;

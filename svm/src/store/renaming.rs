@@ -117,10 +117,11 @@ impl Store {
         if leads_to(from)? != Some(held.id) || leads_to(to)? != older.as_ref().map(|older| older.id) {
             return Ok(Attempt::Changed);
         }
-        if let Some(older) = &older
-            && let Some(removal) = self.removal_here_to_tell(older.id)
-        {
-            self.leave_trace(to, older.id, &removal);
+        if let Some(older) = &older {
+            if let Some(removal) = self.removal_here_to_tell(older.id) {
+                self.leave_trace(to, older.id, &removal);
+            }
+            older.void_names(|e| Error::io(format!("replacing {to}"), &self.root, e))?;
         }
         if let Some(state) = state {
             state.void_names();
@@ -128,6 +129,8 @@ impl Store {
         if !self.move_entry(from, to, older.is_some())? {
             return Ok(Attempt::Changed);
         }
+        #[cfg(test)]
+        crate::killing::point();
         // Before the older one goes: a name that survives a power cut must lead to something.
         self.sync_directories(to)?;
         self.prune(from);
