@@ -96,6 +96,12 @@ pub(crate) fn note_unclosed(failure: Failure) {
     UNCLOSED.with(|unclosed| unclosed.set(failure));
 }
 
+/// Called when a file of the device's was closed, and stays where it should have gone. That it was not closed as it should
+/// have been comes before that.
+pub(crate) fn note_unremoved(failure: Failure) {
+    UNCLOSED.with(|unclosed| unclosed.set(unclosed.take().unwrap_or(failure)));
+}
+
 /// The failure of this thread's last close since it last asked.
 pub fn take_unclosed() -> Option<Failure> {
     UNCLOSED.with(Noted::take)
