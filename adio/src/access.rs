@@ -5,7 +5,6 @@ use std::ffi::c_void;
 use crate::abi::{Abi, Datatype};
 use crate::contiguous::Position;
 use crate::layout::{INDIVIDUAL, RomioFile};
-use crate::noted::{Noted, Notes};
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,28 +36,7 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) unit: Unit,
     /// Whether all ranks make their parts of it in the same call.
     pub(crate) callers: Callers,
-    /// Whether ROMIO converts what goes by such a call where the view asks for it: the buffer is one of its own then.
-    pub(crate) may_be_converted: bool,
     pub(crate) status: *mut A::Status,
-}
-
-/// That this thread's access is one whose data ROMIO converts in no view.
-static NEVER_CONVERTED: Notes<()> = Notes::new(&NEVER_CONVERTED_HERE);
-
-thread_local!(static NEVER_CONVERTED_HERE: Noted<()> = const { Noted::nothing() });
-
-/// Runs the stock function of an access whose data ROMIO converts in no view: `MPI_File_read_ordered`.
-pub fn never_converted<T>(stock: impl FnOnce() -> T) -> T {
-    let before = NEVER_CONVERTED.replace(Some(()));
-    let outcome = stock();
-    NEVER_CONVERTED.replace(before);
-    outcome
-}
-
-/// Whether ROMIO converts what goes by this thread's access that blocks, where the view asks for it.
-#[inline]
-pub(crate) fn may_be_converted() -> bool {
-    NEVER_CONVERTED.get().is_none()
 }
 
 /// Who makes an access.

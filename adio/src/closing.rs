@@ -9,10 +9,11 @@ use std::sync::{Arc, PoisonError};
 
 use crate::abi::{Abi, Comm, amode};
 use crate::calls::Mpi;
-use crate::failure::Failure;
+use crate::failure::{ErrorClass, Failure};
 use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
 use crate::noted::Noted;
+use crate::plug;
 use crate::venue::{self, Venue};
 
 /// Before ROMIO closes the file `fd` of a cluster's ranks: closes it for the device, which ROMIO hears when it does,
@@ -54,7 +55,8 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
     if handle.role == Role::Data {
         venue::note_closed(&name);
     }
-    GOING.with(|going| going.replace(goes.then(|| (name.into(), handle.venue.clone()))));
+    let going = Going { name: name.into(), venue: handle.venue.clone(), role: handle.role };
+    GOING.with(|noted| noted.replace(goes.then_some(going)));
     if handle.role == Role::Data && closed.is_ok() {
         keep(handle);
     }
@@ -69,12 +71,28 @@ pub(crate) fn part_with<A: Abi>(fd: &mut RomioFile<A>) {
     }
 }
 
-/// Removes the file `name`, which ROMIO may just have closed.
+/// Removes the file `name`, which ROMIO may just have closed. Then it does not look at what comes of that, and the close
+/// is told to have failed where the file stays.
 pub(crate) fn remove(name: &OsStr) -> Result<(), Failure> {
-    match GOING.with(Noted::take) {
-        Some((going, venue)) if *going == *name => venue.remove(name),
-        _ => delete(name),
+    let going = match GOING.with(Noted::take) {
+        Some(going) if *going.name == *name => going,
+        _ => return delete(name),
+    };
+    match going.venue.remove(name) {
+        // Somebody else was faster: another rank, most often, as each removes the file of its shared pointer.
+        Err(failure) if failure.class == ErrorClass::NoSuchFile => {}
+        Err(failure) if going.role == Role::Data => plug::note_unremoved(stays(name, &failure)),
+        Err(failure) => tracing::debug!("{failure}"),
+        Ok(()) => {}
     }
+    Ok(())
+}
+
+/// That the file `name` is closed, and not removed. Only the rank that was to remove it knows.
+fn stays(name: &OsStr, failure: &Failure) -> Failure {
+    let message = format!("svm:{} was closed, but not removed: {failure}", name.to_string_lossy());
+    tracing::warn!("{message}");
+    Failure::new(failure.class, message)
 }
 
 /// Removes the file `name`.
@@ -86,8 +104,15 @@ pub fn delete(name: &OsStr) -> Result<(), Failure> {
 }
 
 thread_local! {
-    /// The file that this thread closed last, if it goes when it is closed, and where it lives.
-    static GOING: Noted<(Box<OsStr>, Venue)> = const { Noted::nothing() };
+    /// The file that this thread closed last, if it goes when it is closed.
+    static GOING: Noted<Going> = const { Noted::nothing() };
+}
+
+/// A file that goes when it is closed, and where it lives.
+struct Going {
+    name: Box<OsStr>,
+    venue: Venue,
+    role: Role,
 }
 
 /// A file that was closed before ROMIO closes it.

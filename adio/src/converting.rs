@@ -1,8 +1,10 @@
-//! Converting to and from `external32` what ROMIO leaves as it is.
+//! Converting to and from `external32`, in the place of ROMIO, which does not hear that a view asks for it.
 //!
-//! ROMIO up to 4.0 converts nothing that one rank reads or writes without blocking, and none of them what is read in
-//! order. Who else accesses the same bytes gets them converted, and so do these here. (In atomic mode ROMIO would have
-//! those of bytes in a row block, and nothing tell them from those that it converts: see [`crate::own_atomic_mode`].)
+//! ROMIO converts in a buffer of its own that is too short for data with gaps between elements, or behind the beginning,
+//! and writes beyond its end. What has another size there it stores so that only the same access finds it again. Its
+//! releases up to 4.0 convert nothing that one rank reads or writes without blocking, and none of them what is read in
+//! order. So a view's representation is [the handle's](crate::handle::Handle::is_external32), and told by
+//! [`hidden_representation`](crate::viewing::hidden_representation).
 //!
 //! ```text
 //!   buffer ── in the order of the datatype ──► bytes ── each element turned round ──► external32
@@ -19,15 +21,15 @@ use crate::access::{Access, Direction};
 use crate::calls::Mpi;
 use crate::failure::{ErrorClass, Failure};
 use crate::flatten::{self, Cursor, Shape};
+use crate::handle;
 use crate::layout::RomioFile;
 
 use elements::Elements;
 
-/// Runs an access that is over when `run` returns, with its data converted where the view asks for that and ROMIO has
-/// not done it.
+/// Runs an access that is over when `run` returns, with its data converted where the view asks for that.
 ///
 /// # Errors
-/// [`ErrorClass::Unsupported`] for elements that are larger or smaller in `external32`, and datatypes of millions of
+/// [`ErrorClass::Unsupported`] for elements that have another size or form in `external32`, and structs of millions of
 /// different ones; that there is no memory for the data; those of `run`.
 ///
 /// # Safety
@@ -39,7 +41,7 @@ pub(crate) unsafe fn converted<A: Abi, T>(
     run: impl FnOnce(&Access<A>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     // SAFETY: ROMIO's file is valid.
-    if access.may_be_converted || !unsafe { (*fd).is_external32() } {
+    if !handle::of(unsafe { &*fd })?.is_external32() {
         return run(access);
     }
     let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
@@ -48,9 +50,9 @@ pub(crate) unsafe fn converted<A: Abi, T>(
     }
     // SAFETY: as above.
     let name = || unsafe { (*fd).name() }.to_string_lossy();
-    let elements = Elements::of(mpi, access.datatype).ok_or_else(|| {
+    let elements = Elements::repeated_in(mpi, access.datatype).ok_or_else(|| {
         let message = format!(
-            "svm:{}: data of this type is converted to external32 by calls that block only, and not by an ordered read",
+            "svm:{}: no access: in external32 its elements have another size or form, as MPI_LONG, or they differ too often",
             name()
         );
         Failure::new(ErrorClass::Unsupported, message)
@@ -74,7 +76,6 @@ pub(crate) unsafe fn converted<A: Abi, T>(
         buffer: packed.as_mut_ptr().cast(),
         count: packed.len() as i64,
         datatype: mpi.constants.byte,
-        may_be_converted: true,
         ..*access
     };
     let outcome = run(&own)?;

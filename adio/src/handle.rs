@@ -56,6 +56,8 @@ pub(crate) struct Handle {
     pub(crate) may_be_kept: bool,
     /// Whether the file is in atomic mode.
     is_atomic: AtomicBool,
+    /// Whether the view's data are in `external32`, of which ROMIO does not hear, see [`crate::converting`].
+    is_external32: AtomicBool,
     /// The calls for which ROMIO does not hear of atomic mode.
     pub(crate) without_romios: WithoutRomios,
     /// The same for sequential mode.
@@ -101,6 +103,7 @@ impl Handle {
             has_given_segment_size,
             may_be_kept,
             is_atomic: AtomicBool::new(false),
+            is_external32: AtomicBool::new(false),
             without_romios: WithoutRomios::default(),
             without_sequential: WithoutRomios::default(),
             has_new_hints,
@@ -142,6 +145,19 @@ impl Handle {
         self.is_atomic.load(Ordering::Relaxed)
     }
 
+    /// Notes in which representation the view's data are.
+    pub(crate) fn set_external32(&self, is_external32: bool) {
+        // Relaxed: all ranks set the view together, when no access is under way.
+        self.is_external32.store(is_external32, Ordering::Relaxed);
+    }
+
+    /// Whether the view's data are in `external32`.
+    #[inline]
+    pub(crate) fn is_external32(&self) -> bool {
+        // Relaxed: as above.
+        self.is_external32.load(Ordering::Relaxed)
+    }
+
     /// Notes that hints were given for the open file.
     pub(crate) fn note_hints(&self) {
         // Relaxed: ROMIO lets one thread at a time into a file.
@@ -151,7 +167,7 @@ impl Handle {
     /// Whether it may be kept, and nothing was asked of it since that speaks against it.
     pub(crate) fn is_as_opened(&self) -> bool {
         let is_plain = self.may_be_kept && !self.has_new_hints.load(Ordering::Relaxed);
-        is_plain && self.locks().is_empty() && !self.unheard.is_any()
+        is_plain && !self.is_external32() && self.locks().is_empty() && !self.unheard.is_any()
     }
 
     /// The ranks of the file, where it is shared by several nodes.

@@ -16,13 +16,6 @@ pub struct Generation {
     pub has_set_lock: bool,
 }
 
-impl Generation {
-    /// Whether ROMIO converts to and from `external32` what one rank reads or writes without blocking.
-    pub fn converts_nonblocking(self) -> bool {
-        self.count == CountType::Aint
-    }
-}
-
 /// The type of the count argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountType {

@@ -196,9 +196,9 @@ impl<A: Abi> RomioFile<A> {
         [&mut self.etype, &mut self.filetype]
     }
 
-    /// Whether its data is converted to the portable representation.
-    pub(crate) fn is_external32(&self) -> bool {
-        self.is_external32 != 0
+    /// Whether ROMIO is to convert data to the portable representation; from now on it is not.
+    pub(crate) fn take_external32(&mut self) -> bool {
+        std::mem::take(&mut self.is_external32) != 0
     }
 
     /// Whether it is accessed by its shared pointer only, and ROMIO itself tells where a view begins.
@@ -210,7 +210,7 @@ impl<A: Abi> RomioFile<A> {
     /// `byte` is `MPI_BYTE`.
     pub(crate) fn is_as_opened(&self, byte: Datatype<A>) -> bool {
         let idle = self.split_coll_count == 0 && self.async_count == 0 && self.shared_fp_fd.is_null();
-        let viewed = self.is_external32 == 0 && self.disp == 0 && self.shows_all_bytes(byte);
+        let viewed = self.disp == 0 && self.shows_all_bytes(byte);
         idle && viewed && self.atomicity == 0
     }
 

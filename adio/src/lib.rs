@@ -36,7 +36,7 @@
 //! * `background` carries long accesses out while the program computes, [`split`] collective and nonblocking ones, also
 //!   in atomic mode (`own_atomic_mode`).
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
-//!   buffer and a view together. `converting` turns data to `external32` and back where ROMIO does not.
+//!   buffer and a view together. `converting` turns data to `external32` and back in the place of ROMIO.
 //! * `failure` makes MPI error codes that explain themselves, `telling` gets them through ROMIO, `hints` are the `svm_`
 //!   keys of info objects.
 //!
@@ -104,7 +104,7 @@ pub mod viewing;
 mod visibility;
 mod watched;
 
-pub use access::{Direction, never_converted};
+pub use access::Direction;
 pub use calls::{Background, Mpi, complete_requests};
 pub use closing::{close_ahead, delete};
 pub use clusters::{begin_finish, finish};

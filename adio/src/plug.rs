@@ -16,7 +16,7 @@ use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::host::HasHost;
 use crate::layout::RomioFile;
-use crate::noted::{Noted, Notes};
+use crate::noted::Noted;
 use crate::reopening::Opener;
 
 /// A family into whose ROMIO the device can be plugged.
@@ -82,13 +82,9 @@ fn take_opened() -> *mut c_void {
     OPENED.replace(std::ptr::null_mut())
 }
 
-/// Why a read of which ROMIO says that all is well has failed.
-static UNREAD: Notes<Failure> = Notes::new(&UNREAD_HERE);
-
 thread_local! {
     /// Why a file of the device's was not closed as it should have been.
     static UNCLOSED: Noted<Failure> = const { Noted::nothing() };
-    static UNREAD_HERE: Noted<Failure> = const { Noted::nothing() };
 }
 
 /// Called when closing a file of the device's fails, which ROMIO does not hear of.
@@ -96,20 +92,15 @@ pub(crate) fn note_unclosed(failure: Failure) {
     UNCLOSED.with(|unclosed| unclosed.set(failure));
 }
 
+/// Called when a file of the device's was closed, and stays where it should have gone. That it was not closed as it should
+/// have been comes before that.
+pub(crate) fn note_unremoved(failure: Failure) {
+    UNCLOSED.with(|unclosed| unclosed.set(unclosed.take().unwrap_or(failure)));
+}
+
 /// The failure of this thread's last close since it last asked.
 pub fn take_unclosed() -> Option<Failure> {
     UNCLOSED.with(Noted::take)
-}
-
-/// Called when a read fails after which ROMIO converts what it takes for read, and returns what comes of that.
-pub(crate) fn note_unread(failure: Failure) {
-    UNREAD.set(failure);
-}
-
-/// The failure of this thread's last such read since it last asked.
-#[inline]
-pub fn take_unread() -> Option<Failure> {
-    UNREAD.take()
 }
 
 /// A number at random, for ranks to take the largest of theirs; not negative.

@@ -21,6 +21,7 @@ use crate::amounts::Amounts;
 use crate::background::{self, Operation};
 use crate::calls::{Background, Mpi};
 use crate::contiguous;
+use crate::converting::converted;
 use crate::failure::{ErrorClass, Failure};
 use crate::flatten::{self, Cursor, Shape};
 use crate::handle::{self, Handle, Role};
@@ -51,7 +52,8 @@ pub(crate) unsafe fn collectively<A: Abi>(
             Direction::Write => placing::place_new(mpi, fd, Some(access)),
         };
         if split::is_beginning() {
-            let operation = match placed.and_then(|()| started(mpi, fd, access)) {
+            let started = || converted(mpi, fd, access, |access| started(mpi, fd, access));
+            let operation = match placed.and_then(|()| started()) {
                 Ok(operation) => operation,
                 Err(failure) => Operation::over(Err(failure)),
             };
@@ -59,7 +61,8 @@ pub(crate) unsafe fn collectively<A: Abi>(
             handle::of(&*fd)?.split.begin(Begun { operation, direction, status });
             return Ok(());
         }
-        let mine = placed.and_then(|()| independently(mpi, fd, access)).map(|_| ());
+        let moved = || converted(mpi, fd, access, |access| independently(mpi, fd, access));
+        let mine = placed.and_then(|()| moved()).map(|_| ());
         let handle = handle::of(&*fd)?;
         handle.end_access(access.direction, mine)
     }
@@ -78,8 +81,7 @@ pub(crate) unsafe fn independently<A: Abi>(
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };
     // Neither the view nor the access has to be taken apart then.
-    let in_memory =
-        if fd.shows_all_bytes(mpi.constants.byte) { row_in_memory(mpi, fd, access)? } else { None };
+    let in_memory = if fd.shows_all_bytes(mpi.constants.byte) { row_in_memory(mpi, access)? } else { None };
     let moved = match in_memory {
         Some((_, 0)) => 0,
         Some((buffer, bytes)) => {
@@ -122,7 +124,7 @@ pub(crate) unsafe fn contiguously<A: Abi>(
     // SAFETY: ROMIO's file is valid.
     let file = unsafe { &*fd };
     // MPICH takes a file type without data for one without gaps.
-    let row = row_in_memory(mpi, file, access)?.filter(|_| !file.shows_nothing(mpi));
+    let row = row_in_memory(mpi, access)?.filter(|_| !file.shows_nothing(mpi));
     let Some((buffer, bytes)) = row else {
         // SAFETY: the caller's promise.
         return unsafe { independently(mpi, fd, access) };
@@ -152,11 +154,7 @@ unsafe fn in_a_row<A: Abi>(
 }
 
 /// Where the data is in memory and how many bytes it has, if these lie in a row.
-fn row_in_memory<A: Abi>(
-    mpi: &Mpi<A>,
-    fd: &RomioFile<A>,
-    access: &Access<A>,
-) -> Result<Option<(*mut c_void, u64)>, Failure> {
+fn row_in_memory<A: Abi>(mpi: &Mpi<A>, access: &Access<A>) -> Result<Option<(*mut c_void, u64)>, Failure> {
     let (datatype, count) = (access.datatype, access.count);
     let bytes = mpi.type_size(datatype).saturating_mul(count.unsigned_abs());
     if datatype.0 == mpi.constants.byte.0 || flatten::is_elementary(mpi, datatype) {
@@ -165,18 +163,14 @@ fn row_in_memory<A: Abi>(
     let one = flatten::of(mpi, datatype)?;
     // Open MPI's word is not to be relied on where a type has bounds that no data reaches.
     let is_row = bytes == 0 || (one.is_run() && (count == 1 || mpi.extent(datatype) == one.bytes()));
-    Ok(is_row.then(|| (first_byte(fd, access, &one), bytes)))
+    Ok(is_row.then(|| (first_byte(access, &one), bytes)))
 }
 
 /// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true
 /// lower bound, counts blocks without data where the MPI is MPICH.
-fn first_byte<A: Abi>(fd: &RomioFile<A>, access: &Access<A>, shape: &Shape) -> *mut c_void {
+fn first_byte<A: Abi>(access: &Access<A>, shape: &Shape) -> *mut c_void {
     let displacement = if shape.bytes() == 0 { 0 } else { shape.address(0) };
-    // What ROMIO has converted is in a buffer of its own. It takes a type for data without gaps there, and leaves the
-    // displacement out, unless that is positive.
-    let is_converted = fd.is_external32() && access.may_be_converted;
-    let first = if is_converted { displacement.max(0) } else { displacement };
-    access.buffer.wrapping_byte_offset(first as isize)
+    access.buffer.wrapping_byte_offset(displacement as isize)
 }
 
 /// Begins one rank's access to a view. Where it is long, it goes on after this returns.
@@ -235,8 +229,8 @@ unsafe fn started<A: Abi>(
     let file = unsafe { &mut *fd };
     let handle = handle::shared(file)?;
     let short = if handle.company().is_some() { SHORT_ELSEWHERE } else { SHORT };
-    // ROMIO converts what was read right after such a call has returned.
-    if bytes < short || file.is_external32() || handle.role != Role::Data {
+    // What is converted is in memory that is there until this returns.
+    if bytes < short || handle.is_external32() || handle.role != Role::Data {
         // SAFETY: the caller's promise.
         return Ok(Operation::over(unsafe { independently(mpi, fd, access) }));
     }
@@ -311,7 +305,7 @@ impl Ready {
         let bounds = view.bounds(extent).ok_or_else(outside)?;
         let (direction, callers) = (access.direction, access.callers);
         let (buffer, memory) = match memory.is_run() {
-            true => (first_byte(fd, access, &memory).cast(), Shape::run(memory.bytes())),
+            true => (first_byte(access, &memory).cast(), Shape::run(memory.bytes())),
             false => (access.buffer.cast(), memory),
         };
         let is_atomic = handle::of(fd)?.is_atomic();

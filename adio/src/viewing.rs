@@ -177,7 +177,11 @@ pub unsafe fn set_view<A: Abi>(
     let given = [given(substitutes[0], etype), given(substitutes[1], filetype)];
     // SAFETY: the caller vouches for the file.
     let before = Held::of(mpi, unsafe { &mut *fd });
-    let code = match stock(given[0], given[1]) {
+    let outcome = stock(given[0], given[1]);
+    // Also where it is refused: the view of before is in force then, of whose representation ROMIO has not heard.
+    // SAFETY: the caller vouches for the file.
+    let is_external32 = unsafe { &mut *fd }.take_external32();
+    let code = match outcome {
         // SAFETY: as above.
         SUCCESS if before.is_still_there(mpi, unsafe { &mut *fd }, given) => {
             // SAFETY: as above.
@@ -203,6 +207,7 @@ pub unsafe fn set_view<A: Abi>(
     let romios: Romios<A> = [replace(of_etype, substitutes[0]), replace(of_filetype, substitutes[1])];
     if let Ok(handle) = handle::of(fd) {
         *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
+        handle.set_external32(is_external32);
     }
     if substitutes[1].is_some()
         && let Err(failure) = pointer::seek(mpi, fd, 0)
@@ -211,6 +216,16 @@ pub unsafe fn set_view<A: Abi>(
         tracing::debug!("{}", failure.message);
     }
     code
+}
+
+/// The name of the representation that the view of the file `fd` has, if ROMIO has not heard of it.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's.
+pub unsafe fn hidden_representation<A: Abi>(fd: *const RomioFile<A>) -> Option<&'static CStr> {
+    // SAFETY: the caller vouches for the file.
+    let handle = handle::of(unsafe { &*fd }).ok()?;
+    handle.is_external32().then_some(c"external32")
 }
 
 /// The etype and the file type that ROMIO has, and whether they are predefined ones. MPICH 5 returns success for a view

@@ -13,7 +13,6 @@ use svmio_adio::{Direction, ErrorClass, Failure, Mpi, heard};
 use svmio_adio::{pointer, reopening};
 
 use crate::claim::Claims;
-use crate::reading::told;
 
 /// `MPI_File_open`.
 ///
@@ -184,9 +183,9 @@ pub unsafe fn file_ordered<A: Plug>(
             }
         }
         // SAFETY: the same.
-        let code = told(mpi, file, || unsafe {
+        let code = unsafe {
             svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, file, || access(mpi)))
-        });
+        };
         svmio_adio::settle();
         // SAFETY: as above. A rank whose access failed takes part, too.
         let ended =
@@ -209,9 +208,9 @@ pub unsafe fn file_collective<A: Plug>(
 ) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
-        told(mpi, file, || unsafe {
+        unsafe {
             svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, file, || stock(mpi)))
-        })
+        }
     })
 }
 

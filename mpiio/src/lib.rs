@@ -10,6 +10,7 @@
 //! * `preallocate`, `set_size`, `set_atomicity`: the ranks agree, without ROMIO's own exchanges.
 //! * `set_view`, `seek`, `get_position`, `get_byte_offset`: views with gaps are set, and pointers in them told, without
 //!   ROMIO's own lists of their pieces; what MPI forbids about a view or a pointer is found out before.
+//! * `get_view`: the representation is told that ROMIO has not heard of.
 //! * `seek_shared`, `read_ordered`, `write_ordered` and the beginnings of split ones: all ranks hear before of what
 //!   only one of ROMIO's would find out.
 //! * `read_all`, `write_all`, `read_at_all`, `write_at_all`: it is looked whether the MPI refuses a rank's part before
@@ -21,7 +22,7 @@
 //!
 //! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files
 //! leave each other there. What a family needs beyond that, the page of its library tells. Everything else
-//! (`MPI_File_get_size`, `MPI_File_get_view`, …) is the stock MPI's own: its ROMIO
+//! (`MPI_File_get_size`, `MPI_File_get_amode`, …) is the stock MPI's own: its ROMIO
 //! calls our device, as it does below the functions above. What the first open would wait for is [done](warm_up) when the
 //! library is loaded.
 //!
@@ -65,6 +66,6 @@ pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use reading::{file_iread, file_read};
 pub use shared::{file_iread_shared, file_iwrite_shared, file_read_shared, file_write_shared};
 pub use size::file_set_size;
-pub use view::file_set_view;
+pub use view::{file_get_view, file_set_view};
 pub use warming::warm_up;
 pub use writing::{file_iwrite, file_write, file_write_by_all};

@@ -5,33 +5,27 @@
 macro_rules! export_ordered {
     ($abi:ty) => {
         $crate::export_ordered! { @functions $abi, c_int;
-            MPI_File_read_ordered, PMPI_File_read_ordered: reading_as_it_is(buffer: *mut c_void; status: *mut Status);
-            MPI_File_write_ordered, PMPI_File_write_ordered: writing(buffer: *const c_void; status: *mut Status);
-            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: reading(buffer: *mut c_void;);
-            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: writing(buffer: *const c_void;);
+            MPI_File_read_ordered, PMPI_File_read_ordered: Read(buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered, PMPI_File_write_ordered: Write(buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: Read(buffer: *mut c_void;);
+            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: Write(buffer: *const c_void;);
         }
     };
     // Those of MPI-4, whose counts are of the type `MPI_Count`.
     ($abi:ty, large) => {
         $crate::export_ordered! { @functions $abi, i64;
-            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: reading_as_it_is(buffer: *mut c_void; status: *mut Status);
-            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: writing(buffer: *const c_void; status: *mut Status);
-            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: reading(buffer: *mut c_void;);
-            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: writing(buffer: *const c_void;);
+            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: Read(buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: Write(buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: Read(buffer: *mut c_void;);
+            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: Write(buffer: *const c_void;);
         }
     };
     (@functions $abi:ty, $count:ty; $($name:ident, $profiled:ident:
-        $how:ident($buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?);)*) => {$(
-        $crate::export_ordered!(@one $abi, $count; $name, $profiled, $how, $buffer: $kind; $($last: $last_kind)?);
-        $crate::export_ordered!(@one $abi, $count; $profiled, $profiled, $how, $buffer: $kind; $($last: $last_kind)?);
+        $direction:ident($buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?);)*) => {$(
+        $crate::export_ordered!(@one $abi, $count; $name, $profiled, $direction, $buffer: $kind; $($last: $last_kind)?);
+        $crate::export_ordered!(@one $abi, $count; $profiled, $profiled, $direction, $buffer: $kind; $($last: $last_kind)?);
     )*};
-    (@reading_as_it_is $access:expr) => { svmio_adio::never_converted(|| $access) };
-    (@reading $access:expr) => { $access };
-    (@writing $access:expr) => { $access };
-    (@direction_of reading_as_it_is) => { svmio_adio::Direction::Read };
-    (@direction_of reading) => { svmio_adio::Direction::Read };
-    (@direction_of writing) => { svmio_adio::Direction::Write };
-    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $how:ident,
+    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $direction:ident,
         $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
         #[doc = concat!("`", stringify!($name), "` of MPI.")]
         ///
@@ -52,11 +46,11 @@ macro_rules! export_ordered {
                 let stock = STOCK.get_or_init(|| unsafe { mpi.stock(concat!(stringify!($profiled), "\0")) });
                 let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
                 // SAFETY: the caller's arguments.
-                $crate::export_ordered!(@$how unsafe { stock(file, $buffer, count, datatype $(, $last)?) })
+                unsafe { stock(file, $buffer, count, datatype $(, $last)?) }
             };
             // SAFETY: the caller's file; ordered access is collective.
             unsafe {
-                let direction = $crate::export_ordered!(@direction_of $how);
+                let direction = svmio_adio::Direction::$direction;
                 $crate::file_ordered::<$abi>(file, direction, (i64::from(count), datatype), access)
             }
         }

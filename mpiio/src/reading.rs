@@ -1,26 +1,20 @@
-//! Reads of which ROMIO tells the program something else than we tell ROMIO.
-//!
-//! * Where a view has the representation `external32`, ROMIO converts what was read, also where nothing was, because
-//!   the read has failed; what comes of the conversion is what it returns.
-//! * In atomic mode it has nonblocking reads of bytes in a row block, and tells that all bytes asked for were read,
-//!   also where the file ends before.
+//! Reads of one rank, and those that do not block, where MPI makes something else of what ROMIO was told, or ROMIO of a
+//! shared pointer that it could not get at. In atomic mode it has nonblocking reads of bytes in a row block, and tells
+//! that all bytes asked for were read, also where the file ends before.
 
 use std::ffi::c_int;
 
-use svmio_adio::abi::{MpiFile, SUCCESS};
-use svmio_adio::plug::{Plug, take_unread};
+use svmio_adio::abi::MpiFile;
+use svmio_adio::plug::Plug;
 use svmio_adio::{Mpi, heard};
 
 use crate::entry::with_stock;
 use crate::writing::in_own_atomic_mode;
 
-/// A read of one rank that blocks, or any collective one that does not, which `stock` carries out.
-///
-/// # Safety
-/// `file` is an open file.
-pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+/// A read of one rank from the file `file` that blocks, or any collective one that does not, which `stock` carries out.
+pub fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = told(mpi, file, || heard(mpi, file, || stock(mpi)));
+        let code = heard(mpi, file, || stock(mpi));
         svmio_adio::settle();
         code
     })
@@ -31,35 +25,8 @@ pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c
 /// # Safety
 /// `file` is an open file.
 pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
-    with_stock::<A>(|mpi| {
-        let converts = A::host().get().is_some_and(|host| host.generation().converts_nonblocking());
-        let code = told_of(mpi, file, A::WRAPS_CODES && converts, || {
-            // SAFETY: the caller vouches for the file.
-            heard(mpi, file, || unsafe { in_own_atomic_mode::<A>(file, || stock(mpi)) })
-        });
-        svmio_adio::settle();
-        code
-    })
-}
-
-/// The code that a read by a stock function returns, or ours where that takes a read that failed for one that did not. The
-/// error handler of `file` has dealt with it.
-pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, read: impl FnOnce() -> c_int) -> c_int {
-    told_of(mpi, file, false, read)
-}
-
-/// The same; whether the MPI around ROMIO, which calls the error handler, does not hear of a failure where ROMIO converts.
-fn told_of<A: Plug>(mpi: &Mpi<A>, file: MpiFile, is_hidden: bool, read: impl FnOnce() -> c_int) -> c_int {
-    take_unread();
-    let code = read();
-    match take_unread() {
-        Some(failure) if is_hidden => mpi.report_on(file, failure.to_code(mpi)),
-        Some(failure) if code == SUCCESS => {
-            let code = failure.to_code(mpi);
-            if A::ROMIO_CALLS_HANDLERS { code } else { mpi.report_on(file, code) }
-        }
-        _ => code,
-    }
+    // SAFETY: the caller vouches for the file.
+    file_read::<A>(file, |mpi| unsafe { in_own_atomic_mode::<A>(file, || stock(mpi)) })
 }
 
 /// Defines the functions that read, but for collective ones that block, under both of their names, for the family

@@ -1,4 +1,4 @@
-//! Setting views.
+//! Setting views, and telling them.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -45,6 +45,71 @@ pub unsafe fn file_set_view<A: Plug>(
             })
         }
     })
+}
+
+/// `MPI_File_get_view` by `stock`. Where ROMIO has not heard of the representation, it is told here.
+///
+/// # Safety
+/// `file` is an open file, and `representation` has the room that MPI wants, or is null.
+pub unsafe fn file_get_view<A: Plug>(
+    file: MpiFile,
+    representation: *mut c_char,
+    stock: impl FnOnce(&Mpi<A>) -> c_int,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        let code = stock(mpi);
+        let Some(fd) = A::opened(file).filter(|_| code == SUCCESS && !representation.is_null()) else {
+            return code;
+        };
+        // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the room.
+        unsafe {
+            if let Some(hidden) = viewing::hidden_representation(fd) {
+                representation.copy_from_nonoverlapping(hidden.as_ptr(), hidden.count_bytes() + 1);
+            }
+        }
+        code
+    })
+}
+
+/// Defines `MPI_File_get_view`, under both of its names, for the family `$abi`.
+#[macro_export]
+macro_rules! export_get_view {
+    ($abi:ty) => {
+        $crate::export_get_view!(@one $abi; MPI_File_get_view);
+        $crate::export_get_view!(@one $abi; PMPI_File_get_view);
+    };
+    (@one $abi:ty; $name:ident) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            file: MpiFile,
+            displacement: *mut i64,
+            etype: *mut Datatype<$abi>,
+            filetype: *mut Datatype<$abi>,
+            representation: *mut c_char,
+        ) -> c_int {
+            type Function = unsafe extern "C" fn(
+                MpiFile,
+                *mut i64,
+                *mut Datatype<$abi>,
+                *mut Datatype<$abi>,
+                *mut c_char,
+            ) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let stock = |mpi: &Mpi<$abi>| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock("PMPI_File_get_view\0") });
+                let Some(stock) = stock else { return mpi.missing("PMPI_File_get_view") };
+                // SAFETY: the caller's arguments.
+                unsafe { stock(file, displacement, etype, filetype, representation) }
+            };
+            // SAFETY: the caller's arguments.
+            unsafe { $crate::file_get_view::<$abi>(file, representation, stock) }
+        }
+    };
 }
 
 /// Defines `MPI_File_set_view`, under both of its names, for the family `$abi`.

@@ -28,7 +28,7 @@ pub unsafe fn file_iwrite<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) ->
 }
 
 /// Runs the stock function of a nonblocking access to the file `file`, of whose atomic mode ROMIO is not to know: it
-/// would block, convert nothing to `external32`, and tell that a read has gone on behind the end of the file.
+/// would block, and tell that a read has gone on behind the end of the file.
 ///
 /// # Safety
 /// `file` is an open file.

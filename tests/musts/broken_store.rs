@@ -220,8 +220,23 @@ fn read_only_store(mpi: Mpi) {
         let lines = broken.attempt(&["create", "svm:/new", "delete", "svm:/dir/file"]);
         expect(&lines, "create", "MPI_ERR_READ_ONLY", &words);
         expect(&lines[..1], "delete", "MPI_ERR_READ_ONLY", &words);
+        let lines = broken.attempt(&["temporary", "svm:/dir/file"]);
+        expect(&lines, "whole", "1", &[]);
+        // One rank removes the file.
+        expect(&lines[..1], "close", "MPI_ERR_READ_ONLY", &["/dir/file", "not removed"]);
+        expect(&lines[1..], "close", "MPI_SUCCESS", &[]);
     });
     expect(&broken.attempt(&["update", "svm:/dir/file"]), "whole", "1", &[]);
+    let lines = broken.attempt(&["temporary", "svm:/dir/file", "read", "svm:/dir/file"]);
+    expect(&lines, "close", "MPI_SUCCESS", &[]);
+    expect(&lines, "read", "MPI_ERR_NO_SUCH_FILE", &[]);
+}
+
+/// The same where an MPI makes a code of its own of what comes from ROMIO.
+#[test]
+fn read_only_store_of_newer_mpis() {
+    read_only_store(Mpi::WheelMpich);
+    read_only_store(Mpi::WheelOpenMpi);
 }
 
 /// One rank may have no more files open: all are told how it could, and later it goes on.

@@ -49,6 +49,7 @@ static void attempt(const char *action, const char *name) {
         {"update", MPI_MODE_RDWR},
         {"create", MPI_MODE_CREATE | MPI_MODE_RDWR},
         {"exclusive", MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR},
+        {"temporary", MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE},
     };
     if (strcmp(action, "delete") == 0) {
         report(action, rank == 0 ? MPI_File_delete(name, MPI_INFO_NULL) : MPI_SUCCESS);

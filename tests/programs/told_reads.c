@@ -1,5 +1,5 @@
-/* told_reads FILE: what a read tells is what came of it. One that fails fails, also where MPI converts what it takes
- * for read, and the error handler hears of it; one that the file's end cuts short is told short, also where MPI would
+/* told_reads FILE: what a read tells is what came of it. One that fails fails, also where data are converted,
+ * and the error handler hears of it; one that the file's end cuts short is told short, also where MPI would
  * have it block in atomic mode. */
 #include "check.h"
 #include "methods.h"
@@ -23,7 +23,7 @@ static void failing(const char *representation) {
         doing = methods[m].name;
         told = 0;
         MPI_FAILS(methods[m].read(file, nowhere, &number, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
-        /* MPICH itself calls it twice where a collective read does not block, unless the data are converted. */
+        /* MPICH itself calls it twice where a collective read does not block. */
         if (told != 2 || strcmp(methods[m].name, "iwrite_at_all/iread_at_all") != 0) EQUAL(told, 1);
         MPI_OK(MPI_File_sync(file));
         MPI_OK(methods[m].read(file, 0, &number, 1, MPI_INT, MPI_STATUS_IGNORE));

@@ -22,8 +22,21 @@ pub(super) struct Elements(Vec<Row>);
 const MOST: usize = 1 << 20;
 
 impl Elements {
+    /// Those that `datatype` repeats, if it repeats any, and otherwise its own; `None` where some are not known, or they
+    /// differ too often.
+    pub(super) fn repeated_in<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Option<Elements> {
+        if mpi.type_size(datatype) == 0 {
+            return Elements::of(mpi, datatype);
+        }
+        let contents = mpi.contents(datatype)?;
+        match contents.combiner {
+            Combiner::Predefined | Combiner::Struct => Elements::of(mpi, datatype),
+            _ => Elements::repeated_in(mpi, *contents.datatypes.first()?),
+        }
+    }
+
     /// Those of `datatype`; `None` where some are not known, or they differ too often.
-    pub(super) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Option<Elements> {
+    fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Option<Elements> {
         let size = |datatype| usize::try_from(mpi.type_size(datatype)).ok();
         let bytes = size(datatype)?;
         if bytes == 0 {

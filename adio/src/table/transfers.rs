@@ -3,32 +3,18 @@
 use std::ffi::{c_int, c_void};
 
 use crate::abi::{Datatype, Request};
-use crate::access::{self, Access, Callers, Direction, Unit};
+use crate::access::{Access, Callers, Direction, Unit};
+use crate::calls::Mpi;
 use crate::contiguous::Position;
 use crate::converting::converted;
 use crate::failure::Failure;
 use crate::handle::{self, Role};
 use crate::host::{Count, HasHost};
 use crate::layout::RomioFile;
-use crate::plug;
 use crate::shared_pointer;
 use crate::strided;
 
 use super::{coded, entry};
-
-/// Notes why a read has failed whose data ROMIO converts: it returns what comes of that. What it returns of a write is
-/// the failure.
-///
-/// # Safety
-/// `fd` is ROMIO's file.
-unsafe fn noted<A: HasHost, T>(fd: *mut RomioFile<A>, outcome: Result<T, Failure>) -> Result<T, Failure> {
-    outcome.inspect_err(|failure| {
-        // SAFETY: the caller's promise.
-        if unsafe { (*fd).is_external32() } {
-            plug::note_unread(failure.clone());
-        }
-    })
-}
 
 // What the SAFETY comments refer to as ROMIO's contract is the same as for the other entries of the table.
 
@@ -47,19 +33,10 @@ pub(super) unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             let (direction, count, unit) = (Direction::Read, count.get(), Unit::Bytes);
-            let (callers, may_be_converted) = (Callers::One, true);
-            let access = Access {
-                direction,
-                buffer,
-                count,
-                datatype,
-                position,
-                unit,
-                callers,
-                may_be_converted,
-                status,
-            };
-            let outcome = noted(fd, strided::contiguously(mpi, fd, &access)).map(|_| ());
+            let callers = Callers::One;
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
+            let outcome = converted(mpi, fd, &access, |access| strided::contiguously(mpi, fd, access));
+            let outcome = outcome.map(|_| ());
             match handle::of(&*fd)?.role {
                 Role::SharedPointer => shared_pointer::withheld(outcome),
                 Role::Data => outcome,
@@ -88,19 +65,10 @@ pub(super) unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
                 shared_pointer::settle();
             }
             let (direction, count, unit) = (Direction::Write, count.get(), Unit::Bytes);
-            let (buffer, callers, may_be_converted) = (buffer.cast_mut(), Callers::One, true);
-            let access = Access {
-                direction,
-                buffer,
-                count,
-                datatype,
-                position,
-                unit,
-                callers,
-                may_be_converted,
-                status,
-            };
-            let outcome = strided::contiguously(mpi, fd, &access).map(|_| ());
+            let (buffer, callers) = (buffer.cast_mut(), Callers::One);
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
+            let outcome = converted(mpi, fd, &access, |access| strided::contiguously(mpi, fd, access));
+            let outcome = outcome.map(|_| ());
             match role {
                 Role::SharedPointer => shared_pointer::withheld(outcome),
                 Role::Data => outcome,
@@ -108,6 +76,20 @@ pub(super) unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
         });
         error_code.write(outcome);
     }
+}
+
+/// One rank's access to a view.
+///
+/// # Safety
+/// As [`strided::independently`].
+unsafe fn independently<A: HasHost>(
+    mpi: &Mpi<A>,
+    fd: *mut RomioFile<A>,
+    access: &Access<A>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let moved = unsafe { converted(mpi, fd, access, |access| strided::independently(mpi, fd, access)) };
+    moved.map(|_| ())
 }
 
 /// The four blocking strided entries: collective or not, reading or writing.
@@ -125,23 +107,16 @@ macro_rules! strided_entries {
         ) {
             let position = Position { pointer, offset };
             let (direction, count, unit, callers) = ($direction, count.get(), Unit::Etypes, Callers::$callers);
-            let may_be_converted = access::may_be_converted();
-            let access = Access {
-                direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
-            };
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
             // SAFETY: ROMIO's contract.
-            unsafe {
-                entry::<A>(error_code, |mpi, _| {
-                    noted(fd, converted(mpi, fd, &access, |access| $run(mpi, fd, access)))
-                });
-            }
+            unsafe { entry::<A>(error_code, |mpi, _| $run(mpi, fd, &access)) };
         }
     )*};
 }
 
 strided_entries! {
-    read_strided: Direction::Read, One, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
-    write_strided: Direction::Write, One, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
+    read_strided: Direction::Read, One, independently;
+    write_strided: Direction::Write, One, independently;
     read_strided_coll: Direction::Read, All, strided::collectively;
     write_strided_coll: Direction::Write, All, strided::collectively;
 }
@@ -164,15 +139,10 @@ macro_rules! nonblocking_entries {
             let (direction, count, callers) = ($direction, count.get(), Callers::$callers);
             // SAFETY: ROMIO's contract; the status is a local one that nobody reads.
             unsafe {
-                entry::<A>(error_code, |mpi, host| {
-                    let may_be_converted =
-                        callers == Callers::All || host.generation().converts_nonblocking();
-                    let access = Access {
-                        direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
-                    };
+                entry::<A>(error_code, |mpi, _| {
+                    let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
                     request.write(mpi.constants.request_null);
-                    let begun = converted(mpi, fd, &access, |access| strided::begin(mpi, fd, access));
-                    request.write(noted(fd, begun)?);
+                    request.write(converted(mpi, fd, &access, |access| strided::begin(mpi, fd, access))?);
                     Ok(())
                 });
             }

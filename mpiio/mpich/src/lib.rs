@@ -117,6 +117,7 @@ exported! {
 
 svmio_mpiio::export_collective!(Mpich);
 svmio_mpiio::export_collective!(Mpich, large);
+svmio_mpiio::export_get_view!(Mpich);
 svmio_mpiio::export_ordered!(Mpich);
 svmio_mpiio::export_ordered!(Mpich, large);
 svmio_mpiio::export_shared_pointer!(Mpich);

@@ -96,6 +96,7 @@ named! {
 }
 
 svmio_mpiio::export_collective!(OpenMpi);
+svmio_mpiio::export_get_view!(OpenMpi);
 svmio_mpiio::export_ordered!(OpenMpi);
 svmio_mpiio::export_shared_pointer!(OpenMpi);
 svmio_mpiio::export_pointer!(OpenMpi);

@@ -14,6 +14,7 @@ MPI_File open_new(const char *name, int amode);
 void exchange(MPI_File file);
 
 void test_placed(const char *name, int is_over_nodes);
+void test_converted(const char *name);
 void test_ends(const char *name);
 void test_shared(const char *name);
 void test_ordered(const char *name);

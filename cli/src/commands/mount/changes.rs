@@ -114,9 +114,7 @@ impl Files {
     pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr) -> Answer<()> {
         let path = self.path_in(parent, name)?;
         let name = self.file_name(&path)?;
-        self.stores.remove(&name, false)?;
-        self.directories.keep_around(&path);
-        Ok(())
+        self.keeping_around(&path, &name, || self.stores.remove(&name, false))
     }
 
     /// Removes a directory that is empty: one that this mount knows of, or that a killed program has left in the store.
@@ -183,9 +181,29 @@ impl Files {
     }
 
     fn rename_file(&self, from: &Path, to: &Path, replacing: bool) -> Answer<()> {
-        self.opener.own_store()?.rename(&self.file_name(from)?, &self.file_name(to)?, replacing)?;
-        self.directories.keep_around(from);
-        Ok(())
+        let (store, old, new) = (self.opener.own_store()?, self.file_name(from)?, self.file_name(to)?);
+        self.keeping_around(from, &old, || store.rename(&old, &new, replacing))
+    }
+
+    /// Lets `act` take a file from its name. The directories around it are kept before that: in the store they go with
+    /// the name, and freeing what the file took up may take long after that.
+    fn keeping_around(
+        &self,
+        path: &Path,
+        name: &FileName,
+        act: impl FnOnce() -> Result<(), Error>,
+    ) -> Answer<()> {
+        let added = self.directories.keep_around(path);
+        let outcome = act();
+        match &outcome {
+            Ok(()) => self.directories.touch_around(path),
+            // Somebody else was faster.
+            Err(Error::NoSuchFile { .. }) => self.directories.take_back(added),
+            // It has lost its name, and only what it took up is not free.
+            Err(_) if matches!(self.stores.lookup(name), Err(Error::NoSuchFile { .. })) => {}
+            Err(_) => self.directories.take_back(added),
+        }
+        Ok(outcome?)
     }
 
     /// Stores know no directories: each file gets another name. Where one cannot, those before it have theirs.
@@ -224,7 +242,9 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use svmio_svm::{OpenOptions, Store, StoreSet};
+    use std::fs;
+
+    use svmio_svm::{FileOffset, OpenOptions, SegmentSize, Store, StoreSet};
 
     use super::*;
     use crate::commands::mount::attributes::Rights;
@@ -249,5 +269,74 @@ mod tests {
             let (attributes, _) = files.create(INodeNo::ROOT, OsStr::new("f"), how).unwrap();
             assert_eq!((attributes.size, other.size()), (size, size));
         }
+    }
+    fn put(store: &Store, name: &str, segments: u64) {
+        let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
+        let file = store.open_file(&FileName::new(name).unwrap(), &options).unwrap();
+        for segment in 0..segments {
+            file.write_at(FileOffset(segment * SegmentSize::MIN.bytes()), b"x").unwrap();
+        }
+        file.commit(false).unwrap();
+    }
+
+    fn is_there(files: &Files, path: &str) -> bool {
+        files.find(Path::new(path)).unwrap().is_some()
+    }
+
+    fn numbered(files: &Files, path: &str) -> INodeNo {
+        files.tree.tell_directory(Path::new(path))
+    }
+
+    #[test]
+    fn a_directory_is_there_while_its_last_file_is_removed_or_replaces_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let files = of(&store);
+        let (inner, outer) = (numbered(&files, "a/b"), numbered(&files, "c"));
+        let (f, g) = (OsStr::new("f"), OsStr::new("g"));
+        let remove = || files.remove_file(inner, f);
+        let replace = || files.rename((inner, f), (outer, g), RenameFlags::empty());
+        for act in [&remove as &(dyn Fn() -> Answer<()> + Sync), &replace] {
+            // Freeing so many takes far longer than looking.
+            put(&store, "/a/b/f", 1000);
+            put(&store, "/c/g", 1000);
+            std::thread::scope(|scope| {
+                let acting = scope.spawn(act);
+                while !acting.is_finished() {
+                    assert!(is_there(&files, "a/b"));
+                }
+                acting.join().unwrap().unwrap();
+            });
+            files.directories.remove(Path::new("a/b"));
+            files.directories.remove(Path::new("a"));
+            assert!(!is_there(&files, "a"), "it is nowhere but here");
+        }
+    }
+
+    #[test]
+    fn a_directory_stays_if_its_file_has_lost_its_name_and_goes_otherwise() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let files = of(&store);
+        let parent = numbered(&files, "a");
+        let name = FileName::new("/a/f").unwrap();
+        put(&store, "/a/f", 1);
+        let id = store.lookup(&name).unwrap().to_string();
+        // It cannot be taken for one that is gone.
+        let state = directory.path().join("objects").join(&id).join("state");
+        fs::remove_file(&state).unwrap();
+        fs::create_dir(&state).unwrap();
+        files.remove_file(parent, OsStr::new("f")).unwrap_err();
+        assert!(files.directories.modified(Path::new("a")).is_none() && is_there(&files, "a/f"));
+        fs::remove_dir(&state).unwrap();
+        // What it takes up cannot be freed.
+        let in_the_way = directory.path().join("deleted").join(&id);
+        fs::create_dir(&in_the_way).unwrap();
+        fs::write(in_the_way.join("file"), "").unwrap();
+        files.remove_file(parent, OsStr::new("f")).unwrap_err();
+        assert!(!is_there(&files, "a/f") && is_there(&files, "a"));
+
+        assert_eq!(files.remove_file(numbered(&files, "b"), OsStr::new("f")), Err(Number::NOENT.into()));
+        assert!(!is_there(&files, "b"));
     }
 }

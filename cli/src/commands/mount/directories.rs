@@ -17,6 +17,11 @@ pub(super) struct Directories {
     made: Mutex<BTreeMap<PathBuf, SystemTime>>,
 }
 
+/// Those that came to be such directories, and when.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Added(Vec<(PathBuf, SystemTime)>);
+
 impl Directories {
     /// When the directory was last changed; `None` where it is none of these.
     pub(super) fn modified(&self, path: &Path) -> Option<SystemTime> {
@@ -30,9 +35,36 @@ impl Directories {
         }
     }
 
-    /// Has the directories stay that a file is in that is about to go.
-    pub(super) fn keep_around(&self, file: &Path) {
-        file.ancestors().skip(1).for_each(|directory| self.keep(directory));
+    /// Has the directories stay that a file is in that is about to go; says which of them were none of these before.
+    pub(super) fn keep_around(&self, file: &Path) -> Added {
+        let (mut made, now) = (self.made(), SystemTime::now());
+        let around = file.ancestors().skip(1).filter(|directory| !directory.as_os_str().is_empty());
+        Added(
+            around
+                .filter(|directory| made.insert(directory.to_path_buf(), now).is_none())
+                .map(|directory| (directory.to_path_buf(), now))
+                .collect(),
+        )
+    }
+
+    /// Notes that the file is gone: the directories around it were changed just now, unless they went elsewhere.
+    pub(super) fn touch_around(&self, file: &Path) {
+        let (mut made, now) = (self.made(), SystemTime::now());
+        for directory in file.ancestors().skip(1) {
+            if let Some(time) = made.get_mut(directory) {
+                *time = now;
+            }
+        }
+    }
+
+    /// Has those of `added` go with their files again that nobody else has wanted to stay since.
+    pub(super) fn take_back(&self, Added(added): Added) {
+        let mut made = self.made();
+        for (directory, since) in added {
+            if made.get(&directory) == Some(&since) {
+                made.remove(&directory);
+            }
+        }
     }
 
     /// Removes a directory. False where it is none of these.
@@ -73,7 +105,7 @@ mod tests {
     #[test]
     fn directories_stay_where_their_files_were_and_go_elsewhere_together() {
         let directories = Directories::default();
-        directories.keep_around(Path::new("a/b/file"));
+        let _ = directories.keep_around(Path::new("a/b/file"));
         assert_eq!(directories.within(Path::new("")), ["a"]);
         assert_eq!(directories.within(Path::new("a")), ["b"]);
         directories.turn(Path::new("a"), Path::new("c/d"));
@@ -83,5 +115,15 @@ mod tests {
         );
         assert_eq!(directories.within(Path::new("c")), ["d"]);
         assert!(directories.remove(Path::new("c/d")) && !directories.remove(Path::new("c/d")));
+    }
+    #[test]
+    fn directories_go_again_around_a_file_that_stays_unless_somebody_else_wants_them() {
+        let directories = Directories::default();
+        directories.keep(Path::new("a"));
+        let added = directories.keep_around(Path::new("a/b/c/file"));
+        directories.keep(Path::new("a/b"));
+        directories.take_back(added);
+        let are_kept = ["a", "a/b", "a/b/c"].map(|path| directories.modified(Path::new(path)).is_some());
+        assert_eq!(are_kept, [true, true, false]);
     }
 }

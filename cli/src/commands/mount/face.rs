@@ -305,7 +305,7 @@ impl Filesystem for Face {
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        answer!(reply, self.files.list(handle), list => {
+        answer!(reply, self.files.list(handle, offset), list => {
             for (listed, next) in list.iter().zip(1..).skip(offset as usize) {
                 if reply.add(listed.number, next, listed.kind, &listed.name) {
                     break;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use fuser::{FileAttr, FileHandle, FileType, INodeNo};
@@ -30,7 +30,7 @@ pub(super) struct Files {
     pub(super) tree: Tree,
     pub(super) directories: Directories,
     open: Handles<OpenFile>,
-    lists: Handles<Vec<Listed>>,
+    lists: Handles<OpenList>,
     /// When it was mounted: what has no other time has this one.
     began: SystemTime,
 }
@@ -41,6 +41,20 @@ pub(super) struct Listed {
     pub(super) number: INodeNo,
     pub(super) kind: FileType,
     pub(super) name: OsString,
+}
+
+/// A directory that is open to be listed.
+#[derive(Debug)]
+pub(super) struct OpenList {
+    directory: INodeNo,
+    list: Mutex<ReadList>,
+}
+
+#[derive(Debug)]
+struct ReadList {
+    list: Arc<Vec<Listed>>,
+    /// Whether somebody has begun to read it.
+    is_begun: bool,
 }
 
 /// What a path leads to.
@@ -157,6 +171,12 @@ impl Files {
 
     /// Makes a list of a directory, to be read piece by piece.
     pub(super) fn open_list(&self, number: INodeNo) -> Answer<FileHandle> {
+        let list = Mutex::new(ReadList { list: Arc::new(self.listed(number)?), is_begun: false });
+        Ok(self.lists.enter(Arc::new(OpenList { directory: number, list })))
+    }
+
+    /// What a directory holds now.
+    fn listed(&self, number: INodeNo) -> Answer<Vec<Listed>> {
         let Node::Directory(path) = self.node(number)? else { return Err(Number::NOTDIR.into()) };
         let parent = path.parent().map_or(number, |parent| self.tree.directory(parent));
         let special = |name: &str, number| Listed { number, kind: FileType::Directory, name: name.into() };
@@ -181,12 +201,20 @@ impl Files {
                 list.push(Listed { number, kind: FileType::Directory, name });
             }
         }
-        Ok(self.lists.enter(Arc::new(list)))
+        Ok(list)
     }
 
-    /// The list that was made under the number.
-    pub(super) fn list(&self, handle: FileHandle) -> Answer<Arc<Vec<Listed>>> {
-        self.lists.get(handle).ok_or(Number::BADF.into())
+    /// The list that was made under the number, to be read from the entry `offset` on. Who begins again is shown what the
+    /// directory holds by then.
+    pub(super) fn list(&self, handle: FileHandle, offset: u64) -> Answer<Arc<Vec<Listed>>> {
+        let open = self.lists.get(handle).ok_or(Number::BADF)?;
+        // A panic elsewhere leaves the list whole.
+        let mut read = open.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if offset == 0 && read.is_begun {
+            read.list = Arc::new(self.listed(open.directory)?);
+        }
+        read.is_begun = true;
+        Ok(Arc::clone(&read.list))
     }
 
     /// Gives up a list.

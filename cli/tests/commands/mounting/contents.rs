@@ -134,6 +134,31 @@ fn a_directory_that_is_made_where_one_was_removed_is_another_one() {
 }
 
 #[test]
+fn a_directory_that_is_open_is_listed_anew_from_its_beginning() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let directory = mounted.path("d");
+    fs::create_dir(&directory).unwrap();
+    let mut open = rustix::fs::Dir::new(File::open(&directory).unwrap()).unwrap();
+    let mut names = || {
+        let read: Result<Vec<_>, _> = open.by_ref().collect();
+        open.rewind();
+        let names = read.unwrap().into_iter().map(|entry| entry.file_name().to_str().unwrap().to_owned());
+        let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), [""; 0]);
+    for number in 0..300 {
+        fs::write(directory.join(format!("file {number:03}")), "").unwrap();
+    }
+    let all = names();
+    assert_eq!((all.len(), all.first().unwrap().as_str()), (300, "file 000"));
+    fs::remove_file(directory.join("file 000")).unwrap();
+    assert_eq!(names(), all[1..]);
+}
+
+#[test]
 fn directories_that_a_killed_program_has_left_empty_can_be_removed() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);
