@@ -284,7 +284,7 @@ impl Agent {
                 self.clear_way(from, *file, &Wanted::new(range.clone(), *exclusive))
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
-            Request::BringHome { file, range } => self.bring_home_of_lost(*file, range),
+            Request::BringHome { file, range } => self.bring_home_of_lost(from, *file, range),
             Request::Refuse { file, node, range } => Ok(self.refuse_late(*file, *node, range)),
             Request::Late { file } => Ok(self.late_of(*file, self.context.roster.node_of(from))),
             Request::GaveUp { file, late } => {

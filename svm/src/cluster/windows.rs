@@ -93,13 +93,22 @@ impl SharedFile {
     /// The same of those homes where segments in `range` are among them.
     pub(super) fn tell_homes_in(&self, range: &Range<u64>) -> Result<()> {
         let (first, last) = self.segments_of(range);
-        self.tell_those(|segments| segments.iter().any(|index| (first..=last).contains(&index.0.into())))
+        let Ok(first) = u32::try_from(first) else { return Ok(()) };
+        let segments = SegmentIndex(first)..=SegmentIndex(u32::try_from(last).unwrap_or(u32::MAX));
+        self.tell_those(|untold| untold.range(segments.clone()).next().is_some())
     }
 
     /// The same of those homes whose segments with something to tell of are meant.
     fn tell_those(&self, is_meant: impl Fn(&BTreeSet<SegmentIndex>) -> bool) -> Result<()> {
         let _telling = self.windows().telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let untold = self.windows().open().take_untold(is_meant);
+        let untold = {
+            let mut open = self.windows().open();
+            // Each release of a lock comes here, and hardly ever has anything to tell.
+            if !open.untold.values().any(&is_meant) {
+                return Ok(());
+            }
+            open.take_untold(is_meant)
+        };
         let file = self.file();
         let ask = |(node, segments): (&NodeIndex, &BTreeSet<SegmentIndex>)| {
             let segments = segments.iter().copied().collect();

@@ -45,8 +45,12 @@ impl User<'_> {
         let alive = |slot| self.presence.alive(slot);
         let alone = self.kept.enter_to_forget(self.owner, &alive).map_err(|e| self.failed(e))?;
         let forget = |place| {
-            if self.kept.mode_in(place) == Mode::Exclusive {
-                self.shared.give_up_range(&self.kept.range_in(place), reason, false)?;
+            // What other homes have granted besides, of the same request, may have gone on already.
+            if let Some(grant) =
+                self.kept.grant_in(place).filter(|_| self.kept.mode_in(place) == Mode::Exclusive)
+            {
+                let range = self.kept.range_in(place);
+                self.shared.give_up_granted(NodeIndex(grant.home), &range, reason)?;
             }
             // After that: nobody of this node goes on with what a home grants before, and where this process dies,
             // another one goes on.

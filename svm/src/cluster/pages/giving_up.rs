@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::cache::{Discarded, PageKey};
+use crate::cluster::roster::Roster;
 use crate::cluster::wire::{Reply, Request};
 use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::{Error, Result};
@@ -13,13 +14,24 @@ use crate::locks::{Owner, ThreadId};
 use super::{overlap, pages_in};
 
 impl SharedFile {
-    /// Gives up what is dirty in `range`, which is locked exclusively, after `error` has kept it from its home. Each
-    /// handle of this node is told by its next flush; `is_told` says that this one knows already.
-    pub(crate) fn give_up_range(&self, range: &Range<u64>, error: &Error, is_told: bool) -> Result<()> {
-        self.give_up_but(range, |_| false, error, is_told)
+    /// Gives up what is dirty in `range` of what an exclusive lock covers that node `granting` has granted, after
+    /// `error` has kept it from its home. Each handle of this node is told by its next flush.
+    pub(in crate::cluster) fn give_up_granted(
+        &self,
+        granting: NodeIndex,
+        range: &Range<u64>,
+        error: &Error,
+    ) -> Result<()> {
+        // What has another home is locked there, by whoever writes it now; by the master's lock alone where it got that
+        // home under it, which this node has been told of then.
+        let is_any = granting == Roster::MASTER && self.are_also_locked_at_master();
+        let is_others = |home| home != granting && !is_any;
+        self.give_up_but(range, is_others, error, false)
     }
 
-    /// The same but for what has its home on a node that `is_kept` tells: its lock does not go on.
+    /// Gives up what is dirty in `range`, which is locked exclusively, after `error` has kept it from its home, but for
+    /// what has its home on a node that `is_kept` tells: its lock does not go on. Each handle of this node is told by its
+    /// next flush; `is_told` says that this one knows already.
     pub(crate) fn give_up_but(
         &self,
         range: &Range<u64>,

@@ -99,3 +99,45 @@ fn who_gets_from_its_home_what_a_neighbour_uses_still_writes_after_he_has_given_
 fn also_who_asked_for_more_than_the_node_kept_before_it_lost_its_leader() {
     lose_leader(0..100, false);
 }
+
+#[test]
+fn what_another_home_has_granted_since_stays() {
+    /// Of the second node, beside its leader.
+    const OTHER: u32 = 4;
+    let (_directory, stores) = job::stores(3);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    // Three nodes of two ranks each, with a file whose first segment lies on the first one, and whose second one on the
+    // third.
+    job::run(stores.iter().cycle().take(6), &cache, |process: &Process<'_>| {
+        let size = SegmentSize::new(SEGMENT).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
+        if let rank @ (0 | 2) = process.rank() {
+            file.write_at(FileOffset(u64::from(rank) / 2 * SEGMENT), &[0; 1000]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == OTHER {
+            (0..3).for_each(|_| lock(&file, 0..2 * SEGMENT).release().unwrap());
+        }
+        process.meet();
+        if process.rank() == 2 {
+            // The first node's part stays with the second one.
+            lock(&file, SEGMENT..SEGMENT + 8).release().unwrap();
+        }
+        process.meet();
+        if process.rank() == OTHER {
+            let held = lock(&file, SEGMENT..SEGMENT + 8);
+            file.write_at(FileOffset(SEGMENT), &[2]).unwrap();
+            let heard = process.job.memberships.iter().filter(|known| known.rank() != LEADER);
+            heard.for_each(|known| known.declare_lost(LEADER, "the test says so"));
+            held.release().unwrap();
+        }
+        process.meet();
+        if process.rank() == 2 {
+            let held = lock(&file, SEGMENT..SEGMENT + 8);
+            assert_eq!(read(&file, SEGMENT), [2]);
+            held.release().unwrap();
+        }
+        process.meet();
+    });
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use svmio_transport::Rank;
 
 use crate::attachment::Attachment;
-use crate::cluster::SharedFile;
 use crate::cluster::wire::{LockNumber, Reply};
+use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kept_locks::{Grant, PlaceNumber};
 use crate::locks::{Mode, Owner, ThreadId};
@@ -49,7 +49,7 @@ impl Agent {
             if let Some(cluster) = cluster {
                 let shared = SharedFile::new(cluster, Arc::clone(attachment));
                 let (range, mode) = (kept.range_in(place), kept.mode_in(place));
-                if let Err(error) = bring_home(&shared, &range, mode) {
+                if let Err(error) = bring_home(&shared, self.context.roster.node_of(home), &range, mode) {
                     tracing::error!("what did not reach its home may come there too late: {error}");
                 }
             }
@@ -60,19 +60,24 @@ impl Agent {
     }
 }
 
-/// Brings home what was written under a lock that goes back. What cannot be brought there is given up: the lock
-/// goes on in any case, and the next holder's bytes are the newer ones.
+/// Brings home what was written under a lock that goes back to node `granting`. What cannot be brought there is given up:
+/// the lock goes on in any case, and the next holder's bytes are the newer ones.
 ///
 /// # Errors
 /// It cannot be given up, either.
-pub(super) fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) -> Result<()> {
+pub(super) fn bring_home(
+    shared: &SharedFile,
+    granting: NodeIndex,
+    range: &Range<u64>,
+    mode: Mode,
+) -> Result<()> {
     let home = shared.bring_range_home(range);
     if let Err(error) = shared.tell_of(range) {
         tracing::error!("others may not find what was written under a lock: {error}");
     }
     let Err(error) = home else { return Ok(()) };
     tracing::error!("what was written under a lock did not reach its home: {error}");
-    if mode == Mode::Exclusive { shared.give_up_range(range, &error, false) } else { Ok(()) }
+    if mode == Mode::Exclusive { shared.give_up_granted(granting, range, &error) } else { Ok(()) }
 }
 
 /// Forgets what a node keeps of a file that nobody has open any more.

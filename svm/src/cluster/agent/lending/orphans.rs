@@ -104,8 +104,13 @@ impl Agent {
         }
     }
 
-    /// Brings home what a lost rank of this node wrote under a lock on `range`.
-    pub(in super::super) fn bring_home_of_lost(&self, file: FileId, range: &Range<u64>) -> Result<Reply> {
+    /// Brings home what a lost rank of this node wrote under a lock on `range` that `from`'s node had granted it.
+    pub(in super::super) fn bring_home_of_lost(
+        &self,
+        from: Rank,
+        file: FileId,
+        range: &Range<u64>,
+    ) -> Result<Reply> {
         let served = match self.files.get(&self.context, file) {
             // It was removed, and closed by all of this node.
             Err(error) if error.kind() == ErrorKind::NoSuchFile => return Ok(Reply::Done),
@@ -114,7 +119,7 @@ impl Agent {
         // Without it, this process is leaving.
         let cluster = self.cluster().ok_or_else(|| self.told("its agent has ended".into()))?;
         let shared = SharedFile::new(cluster, Arc::clone(&served.attachment));
-        bring_home(&shared, range, Mode::Exclusive).map(|()| Reply::Done)
+        bring_home(&shared, self.context.roster.node_of(from), range, Mode::Exclusive).map(|()| Reply::Done)
     }
 }
 
