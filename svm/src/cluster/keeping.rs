@@ -19,7 +19,9 @@
 //! are still here, of which the next flush of each handle tells, and from then on ask the homes for each lock. Who uses
 //! a kept lock meanwhile may read what is old; that is an error of the release, and what was written under the lock is
 //! given up, before others of the node have any of it: who has been granted it waits for him. Of this much nobody
-//! hears: what a process has read, or brought home, before it heard of the loss and after the home did.
+//! hears: what a process has read, or brought home, before it heard of the loss and after the home did; and what such a
+//! user writes after the node has forgotten the lock, if another process brings it home before he releases the lock, or
+//! he dies before that.
 //!
 //! **Nobody waits for ever.** A range is locked at its homes in ascending order, and for each home either by a lock
 //! there or by the use of a kept one of that home; a process asks a home only while it uses no kept lock of *that* home
@@ -32,6 +34,9 @@
 //! next one who reserves the place finds nothing of it in his way: the agent says at once that a grant for a place that
 //! has passed on is given back, and a home frees what it granted for a place that is reserved anew. So who waits at *h*
 //! waits for somebody who goes on, or who waits at a higher home, and at the highest one everybody goes on.
+//! (One circle is left, within the time of a message: the agent may have begun to wait for a place, to give back what
+//! was granted for it to somebody who has died, when the next one reserves it, who wants another lock of the same home
+//! that the same request has asked back, but has not got yet.)
 //!
 //! Nobody waits for room among the users of kept locks, either, whose table is one for all homes: whoever finds none
 //! gives up all that he has of the request, and asks the homes for all of it. So a user of a kept lock who needs
