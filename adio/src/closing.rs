@@ -88,9 +88,9 @@ pub(crate) fn remove(name: &OsStr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// That the file `name` is closed, and not removed. Only the rank that was to remove it knows.
+/// That the file `name` is closed, and was not removed, or not all of it. Only the rank that was to remove it knows.
 fn stays(name: &OsStr, failure: &Failure) -> Failure {
-    let message = format!("svm:{} was closed, but not removed: {failure}", name.to_string_lossy());
+    let message = format!("svm:{} was closed, but removing it failed: {failure}", name.to_string_lossy());
     tracing::warn!("{message}");
     Failure::new(failure.class, message)
 }

@@ -50,6 +50,14 @@ impl Combiner {
     }
 }
 
+/// Which of Fortran's parameterized types a predefined one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parameterized {
+    Real,
+    Complex,
+    Integer,
+}
+
 /// What `MPI_Type_get_contents` tells. The datatypes are freed when it is dropped.
 ///
 /// Of a datatype with large counts, these are among the integers, where small ones would be.
@@ -171,6 +179,17 @@ impl<A: Abi> Mpi<A> {
     pub(crate) fn unknown_combiner(&self, datatype: Datatype<A>) -> Option<c_int> {
         let distance = self.raw_envelope(datatype)?.1 - self.combiner_named()?;
         Combiner::of(distance).is_none().then_some(distance)
+    }
+
+    /// Which of Fortran's parameterized types `datatype` is, if it is one: these have no names that would tell.
+    pub(crate) fn parameterized(&self, datatype: Datatype<A>) -> Option<Parameterized> {
+        // Numbered as `Combiner::of` has it.
+        match self.raw_envelope(datatype)?.1 - self.combiner_named()? {
+            14 => Some(Parameterized::Real),
+            15 => Some(Parameterized::Complex),
+            16 => Some(Parameterized::Integer),
+            _ => None,
+        }
     }
 
     fn envelope(&self, datatype: Datatype<A>) -> Option<Envelope> {

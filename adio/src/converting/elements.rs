@@ -5,7 +5,7 @@
 
 use crate::abi::{Abi, Datatype};
 use crate::calls::Mpi;
-use crate::calls::datatypes::Combiner;
+use crate::calls::datatypes::{Combiner, Parameterized};
 
 /// Elements of so many bytes, so many in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +14,8 @@ struct Row {
     count: usize,
 }
 
-/// The elements of a datatype, in the order of its data.
-#[derive(Debug, PartialEq, Eq)]
+/// The elements of a datatype, in the order of its data; those of one size that follow each other in one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Elements(Vec<Row>);
 
 /// So many rows are kept at most: a datatype of more is none that a program converts.
@@ -44,13 +44,22 @@ impl Elements {
         }
         let contents = mpi.contents(datatype)?;
         let elements = match contents.combiner {
-            Combiner::Predefined => predefined(&mpi.type_name(datatype)?)?,
+            Combiner::Predefined => match mpi.parameterized(datatype) {
+                Some(kind) => parameterized(kind, bytes)?,
+                None => predefined(&mpi.type_name(datatype)?)?,
+            },
             Combiner::Struct => {
                 let lengths = contents.integers.get(1..)?;
                 let mut all = Elements(Vec::new());
+                // A struct may have a million blocks of one type.
+                let mut last: Option<(Datatype<A>, Elements)> = None;
                 for (inner, length) in contents.datatypes.iter().zip(lengths) {
-                    let of_inner = Elements::of(mpi, *inner)?.repeated(usize::try_from(*length).ok()?)?;
-                    all.0.extend(of_inner.0);
+                    let of_inner = match last.take() {
+                        Some((datatype, elements)) if datatype.0 == inner.0 => elements,
+                        _ => Elements::of(mpi, *inner)?,
+                    };
+                    all.append(&of_inner.clone().repeated(usize::try_from(*length).ok()?)?)?;
+                    last = Some((*inner, of_inner));
                 }
                 all
             }
@@ -91,9 +100,41 @@ impl Elements {
                 let count = count.checked_mul(times)?;
                 Some(Elements((count > 0).then_some(Row { size: *size, count }).into_iter().collect()))
             }
-            several => (several.len().checked_mul(times)? <= MOST).then(|| Elements(several.repeat(times))),
+            [first, .., last] => {
+                let joined = usize::from(first.size == last.size);
+                let rows = (self.0.len() - joined).checked_mul(times)?;
+                if rows > MOST {
+                    return None;
+                }
+                let mut all = Elements(Vec::with_capacity(rows + joined));
+                (0..times).try_for_each(|_| all.append(&self))?;
+                Some(all)
+            }
         }
     }
+
+    /// Adds others behind them; `None` where they are too many.
+    fn append(&mut self, others: &Elements) -> Option<()> {
+        for row in &others.0 {
+            match self.0.last_mut() {
+                Some(last) if last.size == row.size => last.count = last.count.checked_add(row.count)?,
+                _ => self.0.push(*row),
+            }
+        }
+        (self.0.len() <= MOST).then_some(())
+    }
+}
+
+/// Those of one of Fortran's types of a range and precision that a program has asked for. Of reals, only those of 4 and 8
+/// bytes have the form of `external32`.
+fn parameterized(kind: Parameterized, bytes: usize) -> Option<Elements> {
+    let row = match (kind, bytes) {
+        (Parameterized::Integer, size) => Row { size, count: 1 },
+        (Parameterized::Real, size @ (4 | 8)) => Row { size, count: 1 },
+        (Parameterized::Complex, 8 | 16) => Row { size: bytes / 2, count: 2 },
+        _ => return None,
+    };
+    Some(Elements(vec![row]))
 }
 
 /// Those of a type of MPI's, by its name.
@@ -144,7 +185,22 @@ mod tests {
             Some(elements(&[(4, 1), (8, 1), (4, 1), (8, 1)]))
         );
         assert_eq!(elements(&[(4, 1), (8, 1)]).repeated(MOST), None);
+        assert_eq!(
+            elements(&[(4, 1), (8, 1), (4, 2)]).repeated(2),
+            Some(elements(&[(4, 1), (8, 1), (4, 3), (8, 1), (4, 2)]))
+        );
+        let mut alike = elements(&[(4, 1)]);
+        (0..2 * MOST).for_each(|_| alike.append(&elements(&[(4, 1)])).expect("they are one row"));
+        assert_eq!(alike, elements(&[(4, 2 * MOST + 1)]));
         assert_eq!(elements(&[(4, 1)]).repeated(0), Some(elements(&[])));
+    }
+
+    #[test]
+    fn what_fortran_asks_for_is_as_large_there_as_here() {
+        assert_eq!(parameterized(Parameterized::Integer, 2), Some(elements(&[(2, 1)])));
+        assert_eq!(parameterized(Parameterized::Real, 8), Some(elements(&[(8, 1)])));
+        assert_eq!(parameterized(Parameterized::Complex, 8), Some(elements(&[(4, 2)])));
+        assert_eq!(parameterized(Parameterized::Real, 16), None);
     }
 
     #[test]

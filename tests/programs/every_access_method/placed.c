@@ -204,6 +204,33 @@ static void pairs_converted(MPI_File file) {
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
 }
 
+/* Types that are asked for by what Fortran's have to hold, and have no names; an MPI without Fortran may have none. */
+static void ranges_converted(MPI_File file) {
+    MPI_Datatype real, integer;
+    MPI_Errhandler handler;
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int are_there = MPI_Type_create_f90_real(15, 300, &real) == MPI_SUCCESS &&
+                    MPI_Type_create_f90_integer(9, &integer) == MPI_SUCCESS;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    MPI_Errhandler_free(&handler);
+    if (!are_there) return;
+    double number = rank + 1.5, read_number = 0;
+    int whole = 7 + rank, read_whole = 0;
+    unsigned char stored[12];
+    MPI_OK(MPI_File_set_view(file, 12 * rank, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
+    MPI_OK(MPI_File_write_at(file, 0, &number, 1, real, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_write_at_all(file, 8, &whole, 1, integer, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_read_at(file, 0, &read_number, 1, real, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_read_at_all(file, 8, &read_whole, 1, integer, MPI_STATUS_IGNORE));
+    HOLDS(read_number == number);
+    EQUAL(read_whole, whole);
+    MPI_OK(MPI_File_read_at(file, 0, stored, 12, MPI_BYTE, MPI_STATUS_IGNORE));
+    HOLDS(stored[0] == 0x3f || stored[0] == 0x40);
+    EQUAL(stored[8] << 24 | stored[9] << 16 | stored[10] << 8 | stored[11], whole);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+}
+
 /* What is converted is converted by svmio, in as much memory as it takes: nothing is written elsewhere, though the gaps
  * are many times as long as the data. What has another size in external32 is refused by every method, and stays. */
 void test_converted(const char *name) {
@@ -237,6 +264,7 @@ void test_converted(const char *name) {
     free(memory);
     MPI_Type_free(&spread);
     pairs_converted(file);
+    ranges_converted(file);
     for (int m = 0; m < method_count; m++) {
         long number = 17;
         doing = methods[m].name;
