@@ -223,7 +223,7 @@ fn read_only_store(mpi: Mpi) {
         let lines = broken.attempt(&["temporary", "svm:/dir/file"]);
         expect(&lines, "whole", "1", &[]);
         // One rank removes the file.
-        expect(&lines[..1], "close", "MPI_ERR_READ_ONLY", &["/dir/file", "not removed"]);
+        expect(&lines[..1], "close", "MPI_ERR_READ_ONLY", &["/dir/file", "removing it failed"]);
         expect(&lines[1..], "close", "MPI_SUCCESS", &[]);
     });
     expect(&broken.attempt(&["update", "svm:/dir/file"]), "whole", "1", &[]);

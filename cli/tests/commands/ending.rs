@@ -324,7 +324,7 @@ fn a_benchmark_hands_on_the_end_of_its_terminal() {
     let stub = directory.path().join("stub");
     std::fs::write(
         &stub,
-        "trap 'echo told; kill $waited; exit' HUP; sleep 600 & waited=$!; echo ready; wait",
+        "trap 'echo told; kill $waited; exit 1' HUP; sleep 600 & waited=$!; echo ready; wait",
     )
     .unwrap();
     let stub = format!("sh {}", stub.display());
