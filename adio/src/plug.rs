@@ -21,10 +21,6 @@ use crate::reopening::Opener;
 
 /// A family into whose ROMIO the device can be plugged.
 pub trait Plug: HasHost {
-    /// Whether ROMIO itself calls files' error handlers, at once. Otherwise the MPI around it does, with what ROMIO's
-    /// function returns.
-    const ROMIO_CALLS_HANDLERS: bool;
-
     /// `MPI_File_open` for the file `name` of the device's. Error handlers have been called on return.
     ///
     /// # Safety

@@ -29,8 +29,6 @@ const LONGEST_NAME: usize = 4000;
 const UNIX_DRIVER: &[u8] = b"UFS:";
 
 impl Plug for Mpich {
-    const ROMIO_CALLS_HANDLERS: bool = true;
-
     unsafe fn open(
         mpi: &'static Mpi<Mpich>,
         comm: Comm<Mpich>,

@@ -27,8 +27,6 @@ const COMPONENTS: [&CStr; 3] = [c"romio341", c"romio321", c"romio314"];
 const HIGHEST: c_int = 100;
 
 impl Plug for OpenMpi {
-    const ROMIO_CALLS_HANDLERS: bool = false;
-
     unsafe fn open(
         mpi: &'static Mpi<OpenMpi>,
         comm: Comm<OpenMpi>,
