@@ -192,7 +192,7 @@ fn the_last_to_come_releases_the_tree_of_the_x1() {
 #[test]
 fn a_hundred_thousand_ranks_of_every_algorithm_take_less_than_a_minute() {
     let is_full = std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1");
-    let ranks = if is_full { 100_000 } else { 20_000 };
+    let ranks = if is_full { 100_000 } else { 10_000 };
     let simulation = Simulation::of_nodes(Model::named("infiniband-hdr").unwrap(), ranks);
     let begun = Instant::now();
     let mut totals = Vec::new();

@@ -65,7 +65,7 @@ fn what_makes_no_sense_is_told_and_one_node_needs_no_meeting() {
 /// is left in the stores that leads nowhere, or to two files.
 #[test]
 fn files_of_single_ranks_come_and_go_on_all_nodes() {
-    let rounds = if is_full_run() { "5000" } else { "300" };
+    let rounds = if is_full_run() { "5000" } else { "150" };
     for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi] {
         let program = Program::c("come_and_go", mpi);
         for seed in ["1", "2"] {
