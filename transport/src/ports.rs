@@ -20,7 +20,8 @@ use crate::units::Rank;
 pub(crate) enum Notice {
     /// A messenger of that number here waits for the peer's.
     Awaits { space: u32, number: u64 },
-    /// The messenger of that number here is closed, and those before it.
+    /// The messenger of that number here is closed, and those before it. Also told to those who had no room to be told
+    /// otherwise.
     HasClosed { space: u32, number: u64 },
 }
 

@@ -119,6 +119,8 @@ pub(super) struct State {
     pub(super) queued: VecDeque<QueuedSend>,
     /// Control packets that are to go out.
     pub(super) departing: VecDeque<Departing>,
+    /// Whether the peer was asked to make room for them, and none went since.
+    pub(super) has_asked_for_room: bool,
     pub(super) next_transfer: u32,
     pub(super) sending: Vec<Sending>,
     pub(super) receiving: Vec<Receiving>,
@@ -232,6 +234,7 @@ impl Link {
             posted: VecDeque::new(),
             queued: VecDeque::new(),
             departing: VecDeque::new(),
+            has_asked_for_room: false,
             next_transfer: FIRST,
             sending: Vec::new(),
             receiving: Vec::new(),
