@@ -52,7 +52,7 @@ impl Engine {
     /// Tells those who were not told as others are: they wait for a first word of this messenger, or have no room for
     /// its last ones, and would wait for those for ever.
     fn notify_waiting(&self) {
-        let (context, number) = (&self.context, self.number());
+        let (context, number) = (&self.context, self.context.number());
         let mut waiting = context.fabric.ports().close(context.space, number);
         waiting.retain(|&peer| {
             let Some(link) = self.links.get(peer) else { return true };

@@ -36,8 +36,6 @@ pub(super) struct Engine {
     pub(super) is_stopping: AtomicBool,
     /// Whether the service thread has ended, and none comes any more.
     pub(super) is_unserved: AtomicBool,
-    /// Which of this process's messengers on the port.
-    number: OnceLock<u64>,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
     /// What is done while a call waits.
@@ -56,7 +54,6 @@ impl Engine {
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
             is_unserved: AtomicBool::new(false),
-            number: OnceLock::new(),
             subscription: OnceLock::new(),
             meanwhile: OnceLock::new(),
         });
@@ -78,7 +75,7 @@ impl Engine {
         }
         let listener: Weak<Self> = Arc::downgrade(&engine);
         // As above.
-        let _ = engine.number.set(context.fabric.ports().open(context.space, listener));
+        let _ = context.number.set(context.fabric.ports().open(context.space, listener));
         let provider = InboxProvider { engine: Arc::downgrade(&engine) };
         context.fabric.set_provider(context.space, Arc::new(provider));
         engine
@@ -113,11 +110,6 @@ impl Engine {
         self.context.stir();
         tracing::debug!(rank = %self.context.fabric.rank(), %peer, "an inbox was made");
         Ok(link)
-    }
-
-    /// Which of this process's messengers on its port this is: the first, the second and so on.
-    pub(super) fn number(&self) -> u64 {
-        self.number.get().copied().unwrap_or(1)
     }
 
     /// All links there are.

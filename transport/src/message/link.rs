@@ -194,7 +194,11 @@ impl Link {
     /// `Memory`, when not even the smallest buffers fit.
     pub(super) fn new(context: &Arc<Context>, peer: Rank) -> Result<Self> {
         let capabilities = context.fabric.capabilities();
-        let wanted = Sizes { receives: context.receives, ..Sizes::wanted(&context.settings, capabilities) };
+        let wanted = Sizes {
+            receives: context.receives,
+            messenger: context.number() as u32,
+            ..Sizes::wanted(&context.settings, capabilities)
+        };
         let inbox =
             area(context, Role::Inbox, peer, wanted, |sizes| Layout::of(sizes).length, Sizes::halved)?;
         let (sizes, layout) = (inbox.sizes, Layout::of(&inbox.sizes));
