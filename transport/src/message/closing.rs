@@ -47,6 +47,7 @@ impl Engine {
         // The last thing that is written: nobody else writes any more.
         self.take_leave();
         self.notify_waiting();
+        self.remove_provider();
     }
 
     /// Tells those who were not told as others are: they wait for a first word of this messenger, or have no room for

@@ -36,6 +36,8 @@ pub(super) struct Engine {
     pub(super) is_stopping: AtomicBool,
     /// Whether the service thread has ended, and none comes any more.
     pub(super) is_unserved: AtomicBool,
+    /// Makes inboxes on demand, as long as the messenger is open.
+    pub(super) provider: OnceLock<Arc<dyn Provider>>,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
     /// What is done while a call waits.
@@ -54,6 +56,7 @@ impl Engine {
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
             is_unserved: AtomicBool::new(false),
+            provider: OnceLock::new(),
             subscription: OnceLock::new(),
             meanwhile: OnceLock::new(),
         });
@@ -76,8 +79,10 @@ impl Engine {
         let listener: Weak<Self> = Arc::downgrade(&engine);
         // As above.
         let _ = context.number.set(context.fabric.ports().open(context.space, listener));
-        let provider = InboxProvider { engine: Arc::downgrade(&engine) };
-        context.fabric.set_provider(context.space, Arc::new(provider));
+        let provider: Arc<dyn Provider> = Arc::new(InboxProvider { engine: Arc::downgrade(&engine) });
+        // As above.
+        let _ = engine.provider.set(Arc::clone(&provider));
+        context.fabric.set_provider(context.space, provider);
         engine
     }
 
@@ -110,6 +115,13 @@ impl Engine {
         self.context.stir();
         tracing::debug!(rank = %self.context.fabric.rank(), %peer, "an inbox was made");
         Ok(link)
+    }
+
+    /// Has nobody make inboxes for this messenger any more.
+    pub(super) fn remove_provider(&self) {
+        if let Some(provider) = self.provider.get() {
+            self.context.fabric.remove_provider(self.context.space, provider);
+        }
     }
 
     /// All links there are.

@@ -81,7 +81,7 @@ fn the_same_over_tcp() {
             closed.wait();
             assert!(took < SOON, "the end took {took:?}");
         } else {
-            for result in receive_after(&messenger, || drop(closed.wait())) {
+            for result in receive_after(&messenger, || _ = closed.wait()) {
                 assert_eq!(result.unwrap(), LENGTH);
             }
         }

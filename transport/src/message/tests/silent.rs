@@ -1,7 +1,7 @@
 //! Peers that close their messengers before anything was exchanged.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{MessageSettings, Messenger, Port, Rank};
@@ -209,6 +209,50 @@ fn who_closes_the_one_before_late_is_waited_for() {
                 assert!(fabric.ports().is_awaited(Port::FIRST.space(), Rank(0)));
                 let second = open(fabric, true);
                 second.send(Rank(0), b"second").unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn nothing_stays_of_messengers_that_were_closed() {
+    const COUNT: u32 = 1000;
+    let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+    for ground in grounds() {
+        run(ground, 1, |fabric| {
+            for number in 0..COUNT {
+                let messenger = Messenger::open(fabric, Port::silent(number).unwrap(), &settings).unwrap();
+                let provider = Arc::downgrade(messenger.engine().provider.get().unwrap());
+                assert!(provider.upgrade().is_some());
+                drop(messenger);
+                assert!(provider.upgrade().is_none(), "{ground:?}: who makes its inboxes is there still");
+            }
+            assert!(fabric.ports().entries() <= 20, "{ground:?}: {}", fabric.ports().entries());
+        });
+    }
+}
+
+/// A messenger may be ended while others hold it, and the next one be opened meanwhile.
+#[test]
+fn the_end_of_a_messenger_leaves_the_next_one_who_makes_its_inboxes() {
+    for ground in grounds() {
+        let (is_open, has_sent) = (AtomicBool::new(false), AtomicBool::new(false));
+        run(ground, 2, |fabric| {
+            if fabric.rank() == Rank(0) {
+                let first = open(fabric, true);
+                let engine = Arc::clone(&first.engine);
+                drop(first);
+                let second = open(fabric, true);
+                engine.remove_provider();
+                is_open.store(true, Ordering::Release);
+                until(fabric, || has_sent.load(Ordering::Acquire));
+                assert_eq!(second.receive(Rank(1), &mut [0; 8]).unwrap(), 5, "{ground:?}");
+            } else {
+                drop(open(fabric, true));
+                let second = open(fabric, true);
+                until(fabric, || is_open.load(Ordering::Acquire));
+                second.send(Rank(0), b"hello").unwrap();
+                has_sent.store(true, Ordering::Release);
             }
         });
     }
