@@ -12,6 +12,7 @@
 //!   thread of the back end needs, or what it calls: a completion, a provider, a waker.
 //! * No call spins for long: a waiter gives its core away when there are more processes than cores.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
@@ -196,6 +197,19 @@ pub(crate) fn provide(provider: &dyn Provider, asker: Rank, id: SegmentId) {
     }
 }
 
+/// Takes `provider` out of those by space, if it is the one there. What is returned is to be dropped without a lock: it
+/// may hold segments.
+pub(crate) fn take_provider(
+    providers: &mut HashMap<u32, Arc<dyn Provider>>,
+    space: u32,
+    provider: &Arc<dyn Provider>,
+) -> Option<Arc<dyn Provider>> {
+    let is_there = providers
+        .get(&space)
+        .is_some_and(|there| std::ptr::addr_eq(Arc::as_ptr(there), Arc::as_ptr(provider)));
+    if is_there { providers.remove(&space) } else { None }
+}
+
 /// Answers what peers [inquire](BackEnd::inquire). Called on a thread of the back end; it must not wait.
 pub trait Respondent: Send + Sync {
     /// The answer to `question`, which `asker` may have asked before.
@@ -249,6 +263,9 @@ pub trait BackEnd: Send + Sync {
 
     /// Who makes segments of `space` on demand.
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>);
+
+    /// Nobody does any more, if that is `provider` until now.
+    fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>);
 
     /// Who answers what peers inquire, from now on.
     fn set_respondent(&self, respondent: Arc<dyn Respondent>);

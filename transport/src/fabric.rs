@@ -103,6 +103,11 @@ impl Fabric {
         self.back_end.set_provider(space, provider);
     }
 
+    /// Has nobody make segments of `space` any more, if `provider` does until now.
+    pub fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        self.back_end.remove_provider(space, provider);
+    }
+
     /// Connects to segment `id` of `owner`.
     ///
     /// # Errors

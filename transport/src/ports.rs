@@ -20,7 +20,8 @@ use crate::units::Rank;
 pub(crate) enum Notice {
     /// A messenger of that number here waits for the peer's.
     Awaits { space: u32, number: u64 },
-    /// The messenger of that number here is closed, and those before it.
+    /// The messenger of that number here is closed, and those before it. Also told to those who had no room to be told
+    /// otherwise.
     HasClosed { space: u32, number: u64 },
 }
 
@@ -60,7 +61,47 @@ pub(crate) trait Listener: Send + Sync {
 /// The ports of a process.
 #[derive(Default)]
 pub(crate) struct Ports {
-    by_space: Mutex<HashMap<u32, Port>>,
+    table: Mutex<Table>,
+}
+
+/// What there is to know of ports. Most are opened once only, and there may be very many in the life of a process, of
+/// which it must be told for ever that they are closed.
+#[derive(Default)]
+struct Table {
+    by_space: HashMap<u32, Port>,
+    /// Those that were opened once and are closed, and of which there is nothing else to know: a bit each, 64 spaces
+    /// that follow each other in a word.
+    closed_once: HashMap<u32, u64>,
+}
+
+impl Table {
+    /// What there is to know of a port, to be changed; then [settle](Self::settle) is due.
+    fn port(&mut self, space: u32) -> &mut Port {
+        let was_closed = self.is_closed_once(space);
+        if was_closed && let Some(closed) = self.closed_once.get_mut(&(space / u64::BITS)) {
+            *closed &= !bit_of(space);
+        }
+        let opened = u64::from(was_closed);
+        self.by_space.entry(space).or_insert_with(|| Port { opened, ..Port::default() })
+    }
+
+    /// Makes a bit of a port of which no more is to be known.
+    fn settle(&mut self, space: u32) {
+        let is_closed_once = |port: &Port| port.opened == 1 && port.open.is_none() && port.waiting.is_empty();
+        if self.by_space.get(&space).is_some_and(is_closed_once) {
+            self.by_space.remove(&space);
+            *self.closed_once.entry(space / u64::BITS).or_default() |= bit_of(space);
+        }
+    }
+
+    fn is_closed_once(&self, space: u32) -> bool {
+        self.closed_once.get(&(space / u64::BITS)).is_some_and(|closed| closed & bit_of(space) != 0)
+    }
+}
+
+/// A space among the 64 of a word.
+fn bit_of(space: u32) -> u64 {
+    1 << (space % u64::BITS)
 }
 
 #[derive(Default)]
@@ -96,8 +137,8 @@ impl Port {
 impl Ports {
     /// Somebody opens the port of `space`, and is told what concerns it. Returns which number that has.
     pub(crate) fn open(&self, space: u32, listener: Weak<dyn Listener>) -> u64 {
-        let mut ports = self.lock();
-        let port = ports.entry(space).or_default();
+        let mut table = self.lock();
+        let port = table.port(space);
         port.opened += 1;
         port.open = Some(listener);
         port.opened
@@ -105,12 +146,14 @@ impl Ports {
 
     /// The messenger of that number is closed. Returns who is to be told.
     pub(crate) fn close(&self, space: u32, number: u64) -> Vec<Rank> {
-        let mut ports = self.lock();
-        let port = ports.entry(space).or_default();
+        let mut table = self.lock();
+        let port = table.port(space);
         if port.opened == number {
             port.open = None;
         }
-        port.take_waiting(number)
+        let told = port.take_waiting(number);
+        table.settle(space);
+        told
     }
 
     /// All are closed. Returns who is to be told what.
@@ -120,15 +163,16 @@ impl Ports {
             let number = port.opened;
             Some((Notice::HasClosed { space, number }, port.take_waiting(number)))
         };
-        self.lock().iter_mut().filter_map(close).collect()
+        self.lock().by_space.iter_mut().filter_map(close).collect()
     }
 
     fn hear(&self, peer: Rank, notice: Notice) -> u64 {
         match notice {
             Notice::Awaits { space, number } => {
-                let mut ports = self.lock();
-                let port = ports.entry(space).or_default();
+                let mut table = self.lock();
+                let port = table.port(space);
                 if port.is_closed(number) {
+                    table.settle(space);
                     return IS_CLOSED;
                 }
                 // What it asked for an earlier one may come late.
@@ -148,11 +192,11 @@ impl Ports {
 
     /// The messenger that is open in `space`, if it is of that number or before.
     fn listener(&self, space: u32, number: u64) -> Option<Arc<dyn Listener>> {
-        self.lock().get(&space).filter(|port| port.opened <= number)?.open.as_ref()?.upgrade()
+        self.lock().by_space.get(&space).filter(|port| port.opened <= number)?.open.as_ref()?.upgrade()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Port>> {
-        self.by_space.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,9 +223,15 @@ impl Respondent for Doorkeeper {
 #[cfg(test)]
 #[cfg(not(loom))]
 impl Ports {
+    /// How many entries the tables have.
+    pub(crate) fn entries(&self) -> usize {
+        let table = self.lock();
+        table.by_space.len() + table.closed_once.len()
+    }
+
     /// Whether `peer` waits for the end of what is open in `space`, or will be.
     pub(crate) fn is_awaited(&self, space: u32, peer: Rank) -> bool {
-        self.lock().get(&space).is_some_and(|port| port.waiting.contains_key(&peer))
+        self.lock().by_space.get(&space).is_some_and(|port| port.waiting.contains_key(&peer))
     }
 }
 
@@ -259,6 +309,34 @@ mod tests {
     }
 
     #[test]
+    fn ports_that_were_opened_once_take_a_bit_each_and_are_known_to_be_closed_all_the_same() {
+        let ports = Ports::default();
+        let listener: Weak<Heard> = Weak::new();
+        for space in 1000..2000 {
+            let number = ports.open(space, listener.clone());
+            assert_eq!(number, 1);
+            assert!(ports.close(space, number).is_empty());
+        }
+        assert!(ports.entries() <= 1000 / 64 + 2, "{}", ports.entries());
+        let awaits = |space, number| ports.hear(Rank(1), Notice::Awaits { space, number });
+        for space in 1000..2000 {
+            assert_eq!(awaits(space, 1), IS_CLOSED);
+        }
+        assert!(ports.entries() <= 1000 / 64 + 2, "{}", ports.entries());
+        assert_eq!([awaits(999, 1), awaits(2000, 1), awaits(1500, 2)], [WILL_BE_TOLD; 3]);
+        assert_eq!(awaits(1501, 1), IS_CLOSED);
+        // They go on where they were.
+        for space in [1500, 1501] {
+            let number = ports.open(space, listener.clone());
+            assert_eq!(number, 2);
+            assert_eq!(awaits(space, 1), WILL_BE_TOLD, "there is one again");
+            assert_eq!(ports.close(space, number), [Rank(1)]);
+            assert_eq!(awaits(space, 2), IS_CLOSED);
+            assert_eq!(awaits(space, 3), WILL_BE_TOLD);
+        }
+    }
+
+    #[test]
     fn what_is_no_notice_is_answered_by_nothing_that_matters() {
         let ports = Arc::new(Ports::default());
         let doorkeeper = Doorkeeper::of(&ports);
@@ -269,7 +347,7 @@ mod tests {
         for kind in [0, 3, u64::from(u32::MAX)] {
             assert_eq!(doorkeeper.respond(Rank(1), [kind << 32 | 5, 1]), WILL_BE_TOLD);
         }
-        assert!(ports.lock().is_empty());
+        assert!(ports.lock().by_space.is_empty());
         drop(ports);
         assert_eq!(
             doorkeeper.respond(Rank(1), Notice::Awaits { space: SPACE, number: 1 }.encode()),

@@ -248,13 +248,13 @@ fn fields(sizes: &Sizes) -> [u32; 10] {
     ]
 }
 
-/// A header of these fields and the word behind them, except for its magic number.
-fn header(fields: &[u32; 10], ways: u64) -> [u8; HEADER] {
+/// A header of these fields and what the word behind them holds, except for its magic number.
+fn header(fields: &[u32; 10], ways: u64, messenger: u32) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     for (place, field) in bytes[8..48].chunks_exact_mut(4).zip(fields) {
         place.copy_from_slice(&field.to_le_bytes());
     }
-    bytes[48..56].copy_from_slice(&ways.to_le_bytes());
+    bytes[48..56].copy_from_slice(&(ways | u64::from(messenger) << 32).to_le_bytes());
     bytes
 }
 
@@ -266,10 +266,10 @@ fn headers_of_inboxes() {
         bytes[..8].copy_from_slice(&Sizes::magic().to_le_bytes());
         Sizes::decode(&bytes)
     };
-    assert!(matches!(understood(header(&SOUND, 0)), Ok(Some(sizes)) if fields(&sizes) == SOUND));
+    assert!(matches!(understood(header(&SOUND, 0, 0)), Ok(Some(sizes)) if fields(&sizes) == SOUND));
     // Fields as sound ones, doubled or halved a few times, or arbitrary; and the word behind them.
-    bolero::check!().with_type::<([u8; 10], [u32; 10], (u8, u8), u16)>().for_each(
-        |(shifts, values, (flags, ways), arbitrary)| {
+    bolero::check!().with_type::<([u8; 10], [u32; 10], (u8, u8, u32), u16)>().for_each(
+        |(shifts, values, (flags, ways, messenger), arbitrary)| {
             let mut words = SOUND;
             for (index, word) in words.iter_mut().enumerate() {
                 *word = match arbitrary >> index & 1 {
@@ -278,10 +278,10 @@ fn headers_of_inboxes() {
                 };
             }
             words[8] = u32::from(*flags % 3);
-            let bytes = header(&words, u64::from(*ways % 0x41));
+            let bytes = header(&words, u64::from(*ways % 0x41), *messenger);
             if let Ok(sizes) = understood(bytes) {
                 let sizes = sizes.expect("the magic number is there");
-                assert_eq!(header(&fields(&sizes), sizes.receives.encode()), bytes);
+                assert_eq!(header(&fields(&sizes), sizes.receives.encode(), sizes.messenger), bytes);
             }
         },
     );

@@ -71,6 +71,9 @@ impl BackEnd for Failing {
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
         self.inner.set_provider(space, provider);
     }
+    fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        self.inner.remove_provider(space, provider);
+    }
     fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
         self.inner.set_respondent(respondent);
     }

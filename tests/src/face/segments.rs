@@ -125,11 +125,14 @@ impl Provider for Nothing {
     fn provide(&self, _: Rank, _: SegmentId) {}
 }
 
-/// A provider makes what is asked for first, and leaves what it does not know.
+/// A provider makes what is asked for first, and leaves what it does not know, until it is removed.
 pub(super) fn on_demand(participant: &Participant) {
     let fabric = participant.fabric();
     let even = Arc::new(Even { fabric: fabric.clone(), made: Mutex::default() });
-    fabric.set_provider(SPACE + 2, Arc::clone(&even) as Arc<dyn Provider>);
+    let (provider, nobodys): (Arc<dyn Provider>, Arc<dyn Provider>) =
+        (Arc::clone(&even) as _, Arc::new(Nothing));
+    fabric.set_provider(SPACE + 2, Arc::clone(&provider));
+    fabric.remove_provider(SPACE + 2, &nobodys);
     participant.meet();
 
     let own = participant.rank().0;
@@ -163,7 +166,13 @@ pub(super) fn on_demand(participant: &Participant) {
     drop(connections);
     participant.meet();
     drop(gone);
-    fabric.set_provider(SPACE + 2, Arc::new(Nothing));
+    fabric.remove_provider(SPACE + 2, &provider);
+    participant.meet();
+    for peer in participant.others() {
+        let gone = fabric.connect(peer, SegmentId::new(SPACE + 2, 64 + 16 * own));
+        assert!(matches!(gone, Err(Error::UnknownSegment { .. })), "{gone:?}");
+    }
+    participant.meet();
 }
 
 /// A segment that is a part of a file: what peers write is in the file, and only there.

@@ -2,7 +2,7 @@
 //!
 //! Whoever closes its messenger lets go what it still owes others, and then tells all that have to do with it. They can
 //! still receive what it sent before; what they send, or wait for beyond that, fails. Who waits for a first word of it
-//! has [told so](super::inquiry), and hears of it in another way.
+//! has [told so](super::inquiry), and hears of it in another way; so does who has no room for that word.
 //!
 //! Whoever fails with one peer alone tells that one: there, too, all fails that is between both.
 
@@ -47,17 +47,22 @@ impl Engine {
         // The last thing that is written: nobody else writes any more.
         self.take_leave();
         self.notify_waiting();
+        self.remove_provider();
     }
 
-    /// Tells those who wait for a first word of this messenger, and were not told as others are.
+    /// Tells those who were not told as others are: they wait for a first word of this messenger, or have no room for
+    /// its last ones, and would wait for those for ever.
     fn notify_waiting(&self) {
-        let (context, number) = (&self.context, self.number());
+        let (context, number) = (&self.context, self.context.number());
         let mut waiting = context.fabric.ports().close(context.space, number);
         waiting.retain(|&peer| {
             let Some(link) = self.links.get(peer) else { return true };
             let state = link.take_turn();
             state.outbox.is_none() && !state.is_closed
         });
+        let own = context.fabric.rank();
+        let has_more_to_hear = |link: &&Arc<Link>| link.peer != own && !link.take_turn().departing.is_empty();
+        waiting.extend(self.links.iter().filter(has_more_to_hear).map(|link| link.peer));
         context.fabric.notify(Notice::HasClosed { space: context.space, number }, waiting);
     }
 

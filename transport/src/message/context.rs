@@ -39,6 +39,8 @@ pub(super) struct Context {
     pub(super) settings: MessageSettings,
     pub(super) room: Room,
     pub(super) space: u32,
+    /// Which of this process's messengers on the port.
+    pub(super) number: OnceLock<u64>,
     pub(super) interrupt: Interrupt,
     /// Whether every write arrives.
     pub(super) reliable: bool,
@@ -99,6 +101,7 @@ impl Context {
             fabric,
             settings,
             space,
+            number: OnceLock::new(),
             interrupt,
             waiters: Waiters::default(),
             disturbances: AtomicU64::new(0),
@@ -131,6 +134,11 @@ impl Context {
 
     pub(super) fn back_end(&self) -> &(dyn BackEnd + 'static) {
         self.fabric.back_end().as_ref()
+    }
+
+    /// Which of this process's messengers on its port this is: the first, the second and so on.
+    pub(super) fn number(&self) -> u64 {
+        self.number.get().copied().unwrap_or(1)
     }
 
     /// The segment for `peer`, of one process.

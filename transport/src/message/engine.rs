@@ -36,8 +36,8 @@ pub(super) struct Engine {
     pub(super) is_stopping: AtomicBool,
     /// Whether the service thread has ended, and none comes any more.
     pub(super) is_unserved: AtomicBool,
-    /// Which of this process's messengers on the port.
-    number: OnceLock<u64>,
+    /// Makes inboxes on demand, as long as the messenger is open.
+    pub(super) provider: OnceLock<Arc<dyn Provider>>,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
     /// What is done while a call waits.
@@ -56,7 +56,7 @@ impl Engine {
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
             is_unserved: AtomicBool::new(false),
-            number: OnceLock::new(),
+            provider: OnceLock::new(),
             subscription: OnceLock::new(),
             meanwhile: OnceLock::new(),
         });
@@ -78,9 +78,11 @@ impl Engine {
         }
         let listener: Weak<Self> = Arc::downgrade(&engine);
         // As above.
-        let _ = engine.number.set(context.fabric.ports().open(context.space, listener));
-        let provider = InboxProvider { engine: Arc::downgrade(&engine) };
-        context.fabric.set_provider(context.space, Arc::new(provider));
+        let _ = context.number.set(context.fabric.ports().open(context.space, listener));
+        let provider: Arc<dyn Provider> = Arc::new(InboxProvider { engine: Arc::downgrade(&engine) });
+        // As above.
+        let _ = engine.provider.set(Arc::clone(&provider));
+        context.fabric.set_provider(context.space, provider);
         engine
     }
 
@@ -115,9 +117,11 @@ impl Engine {
         Ok(link)
     }
 
-    /// Which of this process's messengers on its port this is: the first, the second and so on.
-    pub(super) fn number(&self) -> u64 {
-        self.number.get().copied().unwrap_or(1)
+    /// Has nobody make inboxes for this messenger any more.
+    pub(super) fn remove_provider(&self) {
+        if let Some(provider) = self.provider.get() {
+            self.context.fabric.remove_provider(self.context.space, provider);
+        }
     }
 
     /// All links there are.

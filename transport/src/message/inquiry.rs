@@ -146,7 +146,7 @@ impl Engine {
 
     fn inquire_of(&self, link: &Link) {
         let (context, peer) = (&self.context, link.peer);
-        let notice = Notice::Awaits { space: context.space, number: self.number() };
+        let notice = Notice::Awaits { space: context.space, number: context.number() };
         let pause = match context.back_end().inquire(peer, notice.encode(), ANSWER) {
             Ok(Some(IS_CLOSED)) => None,
             Ok(Some(_)) => return link.settle_inquiry(BUSY),

@@ -35,7 +35,7 @@ const RINGS_AT: u64 = ENDS_AT + LINE;
 const LINE: u64 = 64;
 
 /// "svmio" and a version; the last byte of the header to be written.
-const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x05");
 
 /// Parts for control packets: two per rendezvous on its way, and more wait at their sender.
 const CONTROL_PACKETS: u32 = 32;
@@ -65,6 +65,8 @@ pub struct Sizes {
     pub asynchronous: bool,
     /// How the owner can receive a rendezvous message.
     pub receives: Ways,
+    /// Which of the owner's messengers on the port it belongs to, wrapping: the peer's of the same number writes there.
+    pub messenger: u32,
 }
 
 impl Sizes {
@@ -91,6 +93,7 @@ impl Sizes {
             staging_buffers: settings.staging_buffers.clamp(1, 1 << 16),
             asynchronous: settings.asynchronous,
             receives: Ways::default(),
+            messenger: 0,
         }
     }
 
@@ -133,7 +136,7 @@ impl Sizes {
             pair(self.eager_buffer, self.eager_buffers),
             pair(self.staging_buffer, self.staging_buffers),
             pair(u32::from(self.asynchronous), self.eager_slot),
-            self.receives.encode(),
+            u64::from(self.messenger) << 32 | self.receives.encode(),
             0,
         ];
         let mut bytes = [0; HEADER];
@@ -199,6 +202,7 @@ impl Sizes {
             1 => true,
             _ => return refuse("flags", flags),
         };
+        let (ways, messenger) = halves(words[6]);
         Ok(Some(Self {
             part,
             packet_parts,
@@ -210,7 +214,9 @@ impl Sizes {
             staging_buffer,
             staging_buffers,
             asynchronous,
-            receives: Ways::decode(words[6]).ok_or(Malformed::Header { field: "ways", value: words[6] })?,
+            receives: Ways::decode(u64::from(ways))
+                .ok_or(Malformed::Header { field: "ways", value: u64::from(ways) })?,
+            messenger,
         }))
     }
 }

@@ -119,6 +119,8 @@ pub(super) struct State {
     pub(super) queued: VecDeque<QueuedSend>,
     /// Control packets that are to go out.
     pub(super) departing: VecDeque<Departing>,
+    /// Whether the peer was asked to make room for them, and none went since.
+    pub(super) has_asked_for_room: bool,
     pub(super) next_transfer: u32,
     pub(super) sending: Vec<Sending>,
     pub(super) receiving: Vec<Receiving>,
@@ -192,7 +194,11 @@ impl Link {
     /// `Memory`, when not even the smallest buffers fit.
     pub(super) fn new(context: &Arc<Context>, peer: Rank) -> Result<Self> {
         let capabilities = context.fabric.capabilities();
-        let wanted = Sizes { receives: context.receives, ..Sizes::wanted(&context.settings, capabilities) };
+        let wanted = Sizes {
+            receives: context.receives,
+            messenger: context.number() as u32,
+            ..Sizes::wanted(&context.settings, capabilities)
+        };
         let inbox =
             area(context, Role::Inbox, peer, wanted, |sizes| Layout::of(sizes).length, Sizes::halved)?;
         let (sizes, layout) = (inbox.sizes, Layout::of(&inbox.sizes));
@@ -232,6 +238,7 @@ impl Link {
             posted: VecDeque::new(),
             queued: VecDeque::new(),
             departing: VecDeque::new(),
+            has_asked_for_room: false,
             next_transfer: FIRST,
             sending: Vec::new(),
             receiving: Vec::new(),

@@ -155,7 +155,7 @@ pub(super) fn staging_offset(size: u64, buffer: u32) -> u64 {
 }
 
 /// Connects to the segment that the peer has for this process. A peer that `was_heard` has a messenger, or has closed
-/// it; others may start later than this process, and are waited for.
+/// it; others may start later than this process, or close the messenger before late, and are waited for.
 fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
     let (context, peer) = (&link.context, link.peer);
     let give_up = context.fabric.now().after(LIMIT);
@@ -178,18 +178,40 @@ fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, S
                 );
                 return Err(context.no_messenger(peer, problem));
             }
-            Err(Error::UnknownSegment { .. }) => {
+            Ok(Found::Earlier) if context.fabric.now() >= give_up => {
+                let problem = format!(
+                    "it has not closed an earlier one within {LIMIT:?}, or has opened fewer than this process; does it \
+                     open this port as often?"
+                );
+                return Err(context.no_messenger(peer, problem));
+            }
+            Ok(Found::Earlier) | Err(Error::UnknownSegment { .. }) => {
                 // It may have left because of somebody else's loss.
                 context.check(peer)?;
                 context.back_end().sleep(patience);
             }
-            connected => return connected,
+            Ok(Found::Ours(segment, sizes)) => return Ok((segment, sizes)),
+            Ok(Found::Later) => {
+                context.check(peer)?;
+                return Err(context.has_closed(peer));
+            }
+            Err(error) => return Err(error),
         }
         patience = (patience * 2).min(PATIENCE[1]);
     }
 }
 
-fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Result<(RemoteSegment, Sizes)> {
+/// What a peer has for this process.
+enum Found {
+    /// What its messenger has that belongs to this one.
+    Ours(RemoteSegment, Sizes),
+    /// What an earlier one has: it is not closed yet.
+    Earlier,
+    /// What a later one has: the one that belongs to this one is closed.
+    Later,
+}
+
+fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Result<Found> {
     let fabric = &context.fabric;
     let id = context.segment(role, fabric.rank());
     let segment = fabric.connect(peer, id)?;
@@ -209,7 +231,12 @@ fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Res
             })?,
         }
         if let Some(sizes) = Sizes::decode(&header).map_err(|problem| context.wire(peer, problem))? {
-            return Ok((segment, sizes));
+            // Numbers wrap: what is less than half the range ahead is later.
+            return Ok(match sizes.messenger.wrapping_sub(context.number() as u32) as i32 {
+                0 => Found::Ours(segment, sizes),
+                1.. => Found::Later,
+                _ => Found::Earlier,
+            });
         }
         if fabric.now() >= give_up {
             let doing = format!("reading the header of segment {id} of");

@@ -1,6 +1,7 @@
 //! Messengers as programs use them: on threads over shared memory, with and without faults, and in simulated worlds.
 
 mod arriving;
+mod backlog;
 mod beside;
 mod closing;
 mod contract;

@@ -105,6 +105,10 @@ impl BackEnd for Ofi {
         self.adapter.exports.set_provider(space, provider);
     }
 
+    fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        self.adapter.exports.remove_provider(space, provider);
+    }
+
     fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
         self.adapter.exports.set_respondent(respondent);
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use super::domain::Registration;
 use super::sources::Source;
-use crate::back_end::{MemoryKey, Provider, Respondent};
+use crate::back_end::{self, MemoryKey, Provider, Respondent};
 use crate::error::{Error, Result};
 use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Rank, SegmentId};
@@ -142,7 +142,18 @@ impl Exports {
 
     /// Who makes segments of `space` on demand.
     pub(super) fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
-        self.providers.write().unwrap_or_else(PoisonError::into_inner).insert(space, provider);
+        let former = self.providers.write().unwrap_or_else(PoisonError::into_inner).insert(space, provider);
+        // Without the lock: it may hold segments.
+        drop(former);
+    }
+
+    /// Nobody does any more, if that is `provider` until now.
+    pub(super) fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        let mut providers = self.providers.write().unwrap_or_else(PoisonError::into_inner);
+        let former = back_end::take_provider(&mut providers, space, provider);
+        drop(providers);
+        // As above.
+        drop(former);
     }
 
     /// Who does, where anybody does.

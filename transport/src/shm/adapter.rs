@@ -73,6 +73,10 @@ impl BackEnd for Adapter {
         self.0.exports.set_provider(space, provider);
     }
 
+    fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        self.0.exports.remove_provider(space, provider);
+    }
+
     fn set_respondent(&self, respondent: Arc<dyn Respondent>) {
         self.0.exports.set_respondent(respondent);
     }

@@ -60,7 +60,16 @@ impl Exports {
 
     /// Who makes segments of `space` from now on.
     pub(super) fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
-        self.providers().insert(space, provider);
+        // Dropped without the lock, as in `clear`.
+        let former = self.providers().insert(space, provider);
+        drop(former);
+    }
+
+    /// Nobody does any more, if that is `provider` until now.
+    pub(super) fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        // As above.
+        let former = back_end::take_provider(&mut self.providers(), space, provider);
+        drop(former);
     }
 
     /// The segment that `asker` wants; made now, where somebody makes it.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Respondent, Sequence,
-    SequenceMark, Service, Wait, Waited,
+    self, BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Respondent,
+    Sequence, SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
 use crate::dma::{Completion, Transfer};
@@ -92,6 +92,14 @@ impl BackEnd for SimAdapter {
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
         let former = self.shared.lock().rank(self.rank).providers.insert(space, provider);
         // Only here, where nobody holds the state: it may hold segments.
+        drop(former);
+    }
+
+    fn remove_provider(&self, space: u32, provider: &Arc<dyn Provider>) {
+        let mut state = self.shared.lock();
+        let former = back_end::take_provider(&mut state.rank(self.rank).providers, space, provider);
+        drop(state);
+        // As above.
         drop(former);
     }
 

@@ -58,13 +58,21 @@ impl State {
         let mut all_hearers = None;
         while let Some(Departing { packet, hearers }) = self.departing.front().copied() {
             let (payload, length) = packet.encode();
+            if !self.outbox(link)?.control.has_room(length) {
+                self.take_credits(link);
+            }
             let outbox = self.outbox(link)?;
             if !outbox.control.has_room(length) {
+                // A peer whose program computes takes what is there, so that there is room again.
+                if !std::mem::replace(&mut self.has_asked_for_room, true) {
+                    all_hearers = Some(Hearers::Service);
+                }
                 break;
             }
             let along = Along { interrupt: outbox.interrupt_for(context, hearers), before: None };
             outbox.control.write(&context.fabric, link.peer, packet.kind(), &payload[..length], along)?;
             self.departing.pop_front();
+            self.has_asked_for_room = false;
             all_hearers = all_hearers.max(Some(hearers.after(along.interrupt)));
         }
         match all_hearers {

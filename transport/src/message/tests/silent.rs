@@ -1,6 +1,7 @@
 //! Peers that close their messengers before anything was exchanged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{MessageSettings, Messenger, Port, Rank};
@@ -208,6 +209,112 @@ fn who_closes_the_one_before_late_is_waited_for() {
                 assert!(fabric.ports().is_awaited(Port::FIRST.space(), Rank(0)));
                 let second = open(fabric, true);
                 second.send(Rank(0), b"second").unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn nothing_stays_of_messengers_that_were_closed() {
+    const COUNT: u32 = 1000;
+    let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+    for ground in grounds() {
+        run(ground, 1, |fabric| {
+            for number in 0..COUNT {
+                let messenger = Messenger::open(fabric, Port::silent(number).unwrap(), &settings).unwrap();
+                let provider = Arc::downgrade(messenger.engine().provider.get().unwrap());
+                assert!(provider.upgrade().is_some());
+                drop(messenger);
+                assert!(provider.upgrade().is_none(), "{ground:?}: who makes its inboxes is there still");
+            }
+            assert!(fabric.ports().entries() <= 20, "{ground:?}: {}", fabric.ports().entries());
+        });
+    }
+}
+
+/// A messenger may be ended while others hold it, and the next one be opened meanwhile.
+#[test]
+fn the_end_of_a_messenger_leaves_the_next_one_who_makes_its_inboxes() {
+    for ground in grounds() {
+        let (is_open, has_sent) = (AtomicBool::new(false), AtomicBool::new(false));
+        run(ground, 2, |fabric| {
+            if fabric.rank() == Rank(0) {
+                let first = open(fabric, true);
+                let engine = Arc::clone(&first.engine);
+                drop(first);
+                let second = open(fabric, true);
+                engine.remove_provider();
+                is_open.store(true, Ordering::Release);
+                until(fabric, || has_sent.load(Ordering::Acquire));
+                assert_eq!(second.receive(Rank(1), &mut [0; 8]).unwrap(), 5, "{ground:?}");
+            } else {
+                drop(open(fabric, true));
+                let second = open(fabric, true);
+                until(fabric, || is_open.load(Ordering::Acquire));
+                second.send(Rank(0), b"hello").unwrap();
+                has_sent.store(true, Ordering::Release);
+            }
+        });
+    }
+}
+
+#[test]
+fn what_the_next_one_sends_early_waits_for_the_peers_next_one() {
+    for ground in grounds() {
+        for have_talked in [false, true] {
+            // Rank 0's fabric, and how often it had connected before it sent early.
+            let early = OnceLock::new();
+            run(ground, 2, |fabric| {
+                let (first, peer) = (open(fabric, true), Rank(1 - fabric.rank().0));
+                if have_talked {
+                    first.send(peer, b"hi").unwrap();
+                    assert_eq!(first.receive(peer, &mut [0; 8]).unwrap(), 2);
+                }
+                if fabric.rank() == Rank(0) {
+                    drop(first);
+                    let second = open(fabric, true);
+                    early.get_or_init(|| (fabric.clone(), fabric.statistics().connections));
+                    second.send(peer, b"early").unwrap();
+                    assert_eq!(second.receive(peer, &mut [0; 8]).unwrap(), 6, "{ground:?}, {have_talked}");
+                    second.send(peer, &[7; 200_000]).unwrap();
+                } else {
+                    // It has found the first one open.
+                    let has_tried = |(zero, before): &(Fabric, u64)| zero.statistics().connections > *before;
+                    until(fabric, || early.get().is_some_and(has_tried));
+                    let seen = first.probe(peer);
+                    assert!(!matches!(seen, Ok(Some(_))), "{ground:?}, {have_talked}: {seen:?}");
+                    drop(first);
+                    let (second, mut into) = (open(fabric, true), vec![0; 200_000]);
+                    assert_eq!(second.receive(peer, &mut into).unwrap(), 5, "{ground:?}, {have_talked}");
+                    assert_eq!(into[..5], *b"early");
+                    second.send(peer, b"second").unwrap();
+                    assert_eq!(second.receive(peer, &mut into).unwrap(), into.len());
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn who_has_not_closed_the_one_before_does_not_reach_the_peers_next_one() {
+    for ground in grounds() {
+        let (has_next, has_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        run(ground, 2, |fabric| {
+            let (first, peer) = (open(fabric, true), Rank(1 - fabric.rank().0));
+            if fabric.rank() == Rank(1) {
+                drop(first);
+                let second = open(fabric, true);
+                has_next.store(true, Ordering::Release);
+                until(fabric, || has_failed.load(Ordering::Acquire));
+                let seen = second.probe(peer);
+                assert!(matches!(seen, Ok(None)), "{ground:?}: {seen:?}");
+                second.send(peer, b"second").unwrap();
+            } else {
+                until(fabric, || has_next.load(Ordering::Acquire));
+                assert_closed(&first.send(peer, b"late").map(|()| 0), &format!("{ground:?}"));
+                has_failed.store(true, Ordering::Release);
+                drop(first);
+                assert_eq!(open(fabric, true).receive(peer, &mut [0; 8]).unwrap(), 6, "{ground:?}");
             }
         });
     }
