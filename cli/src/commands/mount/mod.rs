@@ -116,12 +116,19 @@ pub(crate) struct MountArguments {
     directory: PathBuf,
 }
 
+impl MountArguments {
+    /// Whether another process is started that does it all, and tells all there is to tell.
+    pub(crate) fn starts_another(&self) -> bool {
+        !self.foreground && !self.in_background
+    }
+}
+
 /// Mounts the directory, and serves it or has it served.
 ///
 /// # Errors
 /// What keeps the directory from being mounted, and the stores from being opened.
 pub(crate) fn mount(arguments: &MountArguments) -> Result<Outcome, CommandError> {
-    if !arguments.foreground && !arguments.in_background {
+    if arguments.starts_another() {
         return background::start(&arguments.directory);
     }
     // From here on a signal ends it cleanly.
