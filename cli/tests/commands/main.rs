@@ -21,3 +21,4 @@ mod setting;
 mod several_stores;
 mod staging;
 mod store;
+mod wrapped;
