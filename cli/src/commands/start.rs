@@ -95,6 +95,6 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError>
     } else if let Some(store) = store {
         launcher = launcher.environment("SVMIO_STORE", store);
     }
-    supervision::run(launcher)?;
+    supervision::run(launcher, arguments.ranks)?;
     Ok(Outcome::Fine)
 }

@@ -23,6 +23,7 @@ use svmio_transport::job::{Launcher, Running};
 use svmio_transport::settings::{Origin, Settings};
 use svmio_transport::{Rank, has_default_action};
 
+use super::descriptors;
 use super::error::CommandError;
 
 /// What is handed on in any case. A terminal that stops this process by SIGTSTP means the whole job.
@@ -35,13 +36,13 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// process ends at once by the second one that it gets.
 pub(super) const SAME: Duration = Duration::from_millis(250);
 
-/// Starts the processes, and waits until all have ended well. A signal to one of them ends
+/// Starts the processes, of which there are `ranks`, and waits until all have ended well. A signal to one of them ends
 /// them all, unless the settings say something about that; one to this process goes to them, and to what they have started.
 /// What they leave in the background goes on where all has gone well, and otherwise is killed.
 ///
 /// # Errors
 /// Which one ended otherwise first, and how; the signal that came to this process before; wrong settings.
-pub(super) fn run(mut launcher: Launcher) -> Result<(), CommandError> {
+pub(super) fn run(mut launcher: Launcher, ranks: u32) -> Result<(), CommandError> {
     let settings = Settings::load()?;
     let is_unset = settings
         .effective()
@@ -52,8 +53,10 @@ pub(super) fn run(mut launcher: Launcher) -> Result<(), CommandError> {
     }
     // Before there are processes: from now on a signal finds somebody who hands it on.
     let signals = Signals::watch().map_err(CommandError::Waiting)?;
-    let running = launcher.process_groups().spawn()?;
-    Supervision::new(running, settings.watchdog.grace + MARGIN)?.until_all_ended(signals)
+    descriptors::allow_for(ranks);
+    let started = launcher.process_groups().spawn().map_err(CommandError::from);
+    let supervision = started.and_then(|running| Supervision::new(running, settings.watchdog.grace + MARGIN));
+    supervision.map_err(|error| descriptors::telling_of_limit(error, ranks))?.until_all_ended(signals)
 }
 
 /// Processes, and how far their end is.

@@ -11,6 +11,7 @@ mod damage;
 mod ending;
 mod fabric;
 mod hosts;
+mod limits;
 mod listing;
 mod mapping;
 mod mounting;
