@@ -78,6 +78,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether another process of this program does it, and tells what there is to be told.
+    pub(crate) fn leaves_it_to_another(&self) -> bool {
+        matches!(self, Self::Mount(arguments) if arguments.starts_another())
+    }
+
     /// Which mistyped variables it tells of. What it starts tells of its own, and who is asked of another host leaves
     /// them to who asks.
     pub(crate) fn concerns(&self) -> &'static [Concern] {

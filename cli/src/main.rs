@@ -28,8 +28,10 @@ use svmio_svm::environment;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    svmio_logging::start();
-    environment::tell(command.concerns());
+    if !command.leaves_it_to_another() {
+        svmio_logging::start();
+        environment::tell(command.concerns());
+    }
     match command {
         Command::Run(arguments) => match run::run(&arguments) {
             Ok(()) => ExitCode::SUCCESS,

@@ -117,6 +117,12 @@ pub(crate) enum CommandError {
     #[error("waiting for the processes: {0}")]
     Waiting(io::Error),
 
+    #[error(
+        "a job of {ranks} processes may take {needed} open files in each, and {limit} is the limit here: raise it by \
+         ulimit -n {needed}, the hard one (ulimit -H -n) as root if need be, or start fewer"
+    )]
+    TooFewDescriptors { ranks: u32, limit: u64, needed: u64 },
+
     #[error("the benchmark's processes do not understand each other: {problem}")]
     Plan { problem: String },
 

@@ -13,6 +13,7 @@
 //! stores elsewhere   RemoteStore    remote        --hosts: svmio serve-store there, through ssh
 //! meanwhile          Interruption   interruption  a signal ends what is being made, not the process on the spot
 //!                    supervision                   a job's processes: signals to all, the end of all
+//!                    descriptors                   the limit of open files, which a large job meets
 //! what is printed    Output         output        standard output, its end and its terminal
 //!                    Table          table         columns for people
 //!                    Record         record        what there is to tell of a file, for people and as JSON
@@ -27,6 +28,7 @@ mod byte_count;
 pub(crate) mod cat;
 pub(crate) mod config;
 pub(crate) mod cp;
+mod descriptors;
 mod error;
 pub(crate) mod fabric;
 mod interruption;

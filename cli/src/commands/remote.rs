@@ -53,7 +53,8 @@ impl Read for Questions {
     }
 }
 
-/// The stores of `hosts`, in `directory` on each, or where svmio has them by itself.
+/// The stores of `hosts`, in `directory` on each, or where svmio has them by itself; `in_background`, for a process that
+/// goes on without the command that was typed.
 ///
 /// # Errors
 /// What keeps `launcher` from being started; what hosts and stores say, with the host's name.
@@ -61,6 +62,7 @@ pub(crate) fn open(
     hosts: &[String],
     launcher: Option<&str>,
     directory: Option<&Path>,
+    in_background: bool,
 ) -> Result<StoreSet, CommandError> {
     let program = std::env::current_exe().map_err(|source| CommandError::Outside {
         action: "looking for",
@@ -70,5 +72,6 @@ pub(crate) fn open(
     // After the end of a terminal nobody reads it.
     let pass_on = |host: &str, line: &str| drop(writeln!(io::stderr(), "{host}: {line}"));
     let launcher = StoreLauncher::new(program.as_os_str(), launcher, directory, pass_on)?;
+    let launcher = if in_background { launcher.in_own_groups() } else { launcher };
     Ok(StoreSet::of_hosts(launcher.connect(hosts)?)?)
 }

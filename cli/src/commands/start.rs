@@ -22,8 +22,9 @@ Examples:
 
 The processes find each other by SVMIO_JOB_MASTER, SVMIO_JOB_RANK, SVMIO_JOB_SIZE and SVMIO_JOB_SECRET, which
 whatever else starts them can set as well: see the guide. They die with this command. SIGINT, SIGTERM and SIGHUP to it
-go to all of them, and to one of them end the job (SVMIO_WATCHDOG_SIGNALS=true, unless you set it). When one fails, the
-others have SVMIO_WATCHDOG_GRACE and two seconds to leave, the same again after a SIGTERM, and then are killed.
+go to all of them and to what they have started, and to one of them end the job (SVMIO_WATCHDOG_SIGNALS=true, unless you
+set it). When one fails, the others have SVMIO_WATCHDOG_GRACE and two seconds to leave, the same again after a SIGTERM,
+and then are killed.
 
 Exit codes: 0 all have ended well; 1 one has not; 2 wrong command line; a signal to this command ends it, too.")]
 pub(crate) struct StartArguments {
@@ -94,6 +95,6 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError>
     } else if let Some(store) = store {
         launcher = launcher.environment("SVMIO_STORE", store);
     }
-    supervision::run(launcher)?;
+    supervision::run(launcher, arguments.ranks)?;
     Ok(Outcome::Fine)
 }

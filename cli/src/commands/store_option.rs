@@ -46,8 +46,8 @@ impl StoreOption {
     /// # Errors
     /// As [`StoreOption::open`].
     pub(crate) fn open_or_make(&self) -> Result<StoreSet, CommandError> {
-        if !self.hosts.is_empty() {
-            return self.open_hosts();
+        if self.is_of_hosts() {
+            return self.open_hosts(false);
         }
         match &self.here.named()?[..] {
             [] => Ok(Store::from_environment()?.into()),
@@ -61,7 +61,7 @@ impl StoreOption {
     /// # Errors
     /// As [`StoresHere::open`]; of hosts, as [`remote::open`].
     pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
-        if self.hosts.is_empty() { self.here.open() } else { self.open_hosts() }
+        if self.hosts.is_empty() { self.here.open() } else { self.open_hosts(false) }
     }
 
     /// The same, but for those stores of this machine that are not there; `None` where none is.
@@ -69,8 +69,8 @@ impl StoreOption {
     /// # Errors
     /// As [`StoreOption::open`].
     pub(crate) fn open_existing(&self) -> Result<Option<StoreSet>, CommandError> {
-        if !self.hosts.is_empty() {
-            return self.open_hosts().map(Some);
+        if self.is_of_hosts() {
+            return self.open_hosts(false).map(Some);
         }
         let named = self.here.named()?;
         let there: Vec<_> = named.iter().filter(|path| !is_absent(path)).cloned().collect();
@@ -80,7 +80,16 @@ impl StoreOption {
         open_all(&there).map(Some)
     }
 
-    fn open_hosts(&self) -> Result<StoreSet, CommandError> {
+    /// Whether they are those of other hosts.
+    pub(crate) fn is_of_hosts(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
+    /// The stores of other hosts, for a process that may go on without the command that was typed.
+    ///
+    /// # Errors
+    /// As [`remote::open`].
+    pub(crate) fn open_hosts(&self, in_background: bool) -> Result<StoreSet, CommandError> {
         let directory = match &self.here.stores[..] {
             [] => None,
             [single] => Some(single.clone()),
@@ -88,7 +97,12 @@ impl StoreOption {
         };
         let inherited =
             || std::env::var_os("SVMIO_STORE").filter(|value| !value.is_empty()).map(PathBuf::from);
-        remote::open(&self.hosts, self.launcher.as_deref(), directory.or_else(inherited).as_deref())
+        remote::open(
+            &self.hosts,
+            self.launcher.as_deref(),
+            directory.or_else(inherited).as_deref(),
+            in_background,
+        )
     }
 }
 

@@ -23,6 +23,7 @@ use svmio_transport::job::{Launcher, Running};
 use svmio_transport::settings::{Origin, Settings};
 use svmio_transport::{Rank, has_default_action};
 
+use super::descriptors;
 use super::error::CommandError;
 
 /// What is handed on in any case. A terminal that stops this process by SIGTSTP means the whole job.
@@ -35,12 +36,13 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// process ends at once by the second one that it gets.
 pub(super) const SAME: Duration = Duration::from_millis(250);
 
-/// Starts the processes and waits until all have ended well. A signal to one of them ends them all, unless the settings
-/// say something about that; one to this process goes to them.
+/// Starts the processes, of which there are `ranks`, and waits until all have ended well. A signal to one of them ends
+/// them all, unless the settings say something about that; one to this process goes to them, and to what they have started.
+/// What they leave in the background goes on where all has gone well, and otherwise is killed.
 ///
 /// # Errors
 /// Which one ended otherwise first, and how; the signal that came to this process before; wrong settings.
-pub(super) fn run(mut launcher: Launcher) -> Result<(), CommandError> {
+pub(super) fn run(mut launcher: Launcher, ranks: u32) -> Result<(), CommandError> {
     let settings = Settings::load()?;
     let is_unset = settings
         .effective()
@@ -51,8 +53,10 @@ pub(super) fn run(mut launcher: Launcher) -> Result<(), CommandError> {
     }
     // Before there are processes: from now on a signal finds somebody who hands it on.
     let signals = Signals::watch().map_err(CommandError::Waiting)?;
-    let running = launcher.process_groups().spawn()?;
-    Supervision::new(running, settings.watchdog.grace + MARGIN)?.until_all_ended(signals)
+    descriptors::allow_for(ranks);
+    let started = launcher.process_groups().spawn().map_err(CommandError::from);
+    let supervision = started.and_then(|running| Supervision::new(running, settings.watchdog.grace + MARGIN));
+    supervision.map_err(|error| descriptors::telling_of_limit(error, ranks))?.until_all_ended(signals)
 }
 
 /// Processes, and how far their end is.
@@ -103,7 +107,13 @@ impl Supervision {
             let _ = writeln!(io::stderr(), "svmio: process {rank} has not ended in time and is killed");
         }
         let all_well = self.ends.iter().all(|end| end.is_some_and(|status| status.success()));
-        self.error.filter(|_| !all_well).map_or(Ok(()), Err)
+        let Some(error) = self.error else {
+            // As what a shell's command leaves.
+            self.running.wait()?;
+            return Ok(());
+        };
+        // What is left in their groups is killed, as `running` goes.
+        if all_well { Ok(()) } else { Err(error) }
     }
 
     /// Waits until something has happened, or the time is up.
@@ -133,7 +143,7 @@ impl Supervision {
         if is_same { Ok(()) } else { self.tell(signal) }
     }
 
-    /// Tells those who are left that they are to end. The time that they have does not begin again.
+    /// Tells all that is left that it is to end. The time that it has does not begin again.
     fn tell(&mut self, signal: i32) -> Result<(), CommandError> {
         self.signal(signal)?;
         let now = Instant::now();
@@ -144,9 +154,12 @@ impl Supervision {
     }
 
     fn signal(&mut self, signal: i32) -> Result<(), CommandError> {
-        let left = (0..self.ends.len()).filter(|rank| self.ends[*rank].is_none());
-        for rank in left {
-            self.running.signal(Rank(rank as u32), signal)?;
+        for rank in 0..self.ends.len() {
+            let sent = self.running.signal(Rank(rank as u32), signal);
+            // What those have left who have ended gets it, too, unless it is somebody else's.
+            if self.ends[rank].is_none() {
+                sent?;
+            }
         }
         Ok(())
     }

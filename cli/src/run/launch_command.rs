@@ -44,7 +44,7 @@ impl LaunchCommand {
     /// Puts the command together.
     ///
     /// `libraries` are those to preload, `variables` svmio's own for the ranks; one that an option of `mpiexec` gives
-    /// too is left to it, for the programs that it is given to. Those in `withheld` are the launcher's own and not for the
+    /// too, with a value, is left to it, for the programs that it is given to. Those in `withheld` are the launcher's own and not for the
     /// ranks, unless such an option says so.
     pub(crate) fn new(
         launcher: &Launcher,
@@ -70,7 +70,8 @@ impl LaunchCommand {
         let is_set = |name: &OsStr| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let wished = cure.variables.into_iter().filter(|variable| !is_set(&variable.name));
         for RankVariable { name, value } in wished.chain(variables) {
-            if line.gives_to_all(&name) {
+            // An option that only names it takes the value from the launcher's environment.
+            if line.gives_to_all(&name) && !line.hands_on(&name) {
                 continue;
             }
             let option = match launcher.family {

@@ -143,6 +143,14 @@ fn nothing_is_overwritten_without_force() {
     assert!(setting.outside("link").is_symlink());
     assert_eq!(fs::metadata(setting.outside("out")).unwrap().mode() & 0o777, 0o640);
 
+    // A link that leads nowhere is itself what is there.
+    symlink("nowhere", setting.outside("dangling")).unwrap();
+    let message = setting.complaint(1, &["cp", "svm:/file", "dangling"]);
+    assert!(message.contains("dangling exists already") && message.contains("-f"), "{message}");
+    setting.printed(&["cp", "-f", "svm:/file", "dangling"]);
+    assert!(!setting.outside("dangling").is_symlink() && !setting.outside("nowhere").exists());
+    assert_eq!(fs::read(setting.outside("dangling")).unwrap(), b"new");
+
     let message = setting.complaint(1, &["cp", "-f", "svm:/file", "svm:file"]);
     assert!(message.contains("same file"), "{message}");
     assert_eq!(setting.printed(&["cat", "/file"]), "new");

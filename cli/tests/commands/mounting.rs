@@ -4,6 +4,7 @@ mod commands;
 mod contents;
 mod durability;
 mod ending;
+mod groups;
 mod likeness;
 mod sharing;
 

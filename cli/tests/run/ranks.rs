@@ -110,6 +110,36 @@ fn a_variable_that_one_program_is_given_is_svmios_for_the_others() {
 }
 
 #[test]
+fn a_variable_that_ranks_are_given_by_its_name_alone_is_svmios() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = Family::OpenMpi.compile("show_rank", directory.path());
+    let store = directory.path().join("store");
+    let run = |options: &[&str], given: &[&str]| {
+        let mut command = svmio_run();
+        command
+            .arg("--store")
+            .arg(&store)
+            .args(["--claim", "/x"])
+            .args(options)
+            .args(["-n", "1"])
+            .args(given);
+        command.arg(&program).args(["SVMIO_STORE", "SVMIO_CLAIM"]).env("SVMIO_STORE", "/old");
+        stdout_of(&mut command)
+    };
+    let by_name = ["-x", "SVMIO_STORE", "-x", "SVMIO_CLAIM"];
+    let shown = run(&["--dry-run"], &by_name);
+    assert!(shown.contains(&format!("SVMIO_STORE={}", store.display())), "{shown}");
+    assert_eq!(shown.matches("-x SVMIO_STORE").count(), 1, "{shown}");
+    let line = run(&[], &by_name);
+    let line = line.trim();
+    assert_eq!((field(line, "SVMIO_STORE"), field(line, "SVMIO_CLAIM")), (store.to_str().unwrap(), "/x"));
+    // One with a value says what it means.
+    let line = run(&[], &["-x", "SVMIO_STORE", "-x", "SVMIO_CLAIM=/y"]);
+    let line = line.trim();
+    assert_eq!((field(line, "SVMIO_STORE"), field(line, "SVMIO_CLAIM")), (store.to_str().unwrap(), "/y"));
+}
+
+#[test]
 fn nothing_of_the_job_that_it_is_started_in_reaches_the_ranks() {
     const NAMES: [&str; 5] = ["MASTER", "RANK", "SIZE", "SECRET", "LISTENER"];
     let directory = tempfile::tempdir().unwrap();

@@ -8,14 +8,19 @@ mod quiet_end;
 mod words;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 
 use crate::error::{Error, ErrorKind};
 
@@ -92,6 +97,7 @@ pub struct StoreLauncher {
     patience: Patience,
     pass_on: fn(host: &str, line: &str),
     hands_preloads_on: bool,
+    leads_own_groups: bool,
 }
 
 impl StoreLauncher {
@@ -112,7 +118,24 @@ impl StoreLauncher {
         let command = command.map(str::to_owned).or(inherited).unwrap_or_else(|| DEFAULT_COMMAND.to_owned());
         let patience = Patience::from_environment()?;
         let serving = serving_command(program, directory);
-        Ok(StoreLauncher { command, serving, patience, pass_on, hands_preloads_on: true })
+        let launcher = StoreLauncher {
+            command,
+            serving,
+            patience,
+            pass_on,
+            hands_preloads_on: true,
+            leads_own_groups: false,
+        };
+        Ok(launcher)
+    }
+
+    /// The same for a process that goes on when the command that a script or a person waits for has ended: what is
+    /// started leads process groups of its own, so that a signal to theirs does not end it. Only what may ask for a
+    /// password at the terminal stays where it may read from there.
+    #[must_use]
+    pub fn in_own_groups(self) -> StoreLauncher {
+        let may_ask = !asks_nobody(&self.command) && is_at_terminal();
+        StoreLauncher { leads_own_groups: !may_ask, ..self }
     }
 
     /// The same for a process whose preloaded libraries are for itself alone.
@@ -151,6 +174,9 @@ impl StoreLauncher {
         if !self.hands_preloads_on {
             starting.env_remove("LD_PRELOAD");
         }
+        if self.leads_own_groups {
+            starting.process_group(0);
+        }
         let failed = |source| LaunchError::NotStarted { program: program.into(), host: host.into(), source };
         let (questions, theirs) = UnixStream::pair().map_err(failed)?;
         let questions = Patient::new(QuietEnd::new(questions), self.patience).map_err(failed)?;
@@ -169,6 +195,17 @@ impl StoreLauncher {
         let last_words = Box::new(move || words.last(PATIENCE));
         Ok(Connection { answers: Box::new(answers), questions: Box::new(to_host), last_words })
     }
+}
+
+/// Whether it is ssh, or wraps it, and is told to ask for nothing.
+fn asks_nobody(command: &str) -> bool {
+    command.to_ascii_lowercase().contains("batchmode=yes")
+}
+
+/// Whether this process is of the group that may read from the terminal.
+fn is_at_terminal() -> bool {
+    let group = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(&terminal)?));
+    group.is_ok_and(|group| group == getpgrp())
 }
 
 /// Whether it is not an option of the launcher's.
@@ -255,6 +292,16 @@ impl Drop for ToHost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_asks_nobody_is_known() {
+        for command in [DEFAULT_COMMAND, "ssh -p 22 -oBatchMode=yes", "ssh -o batchmode=yes"] {
+            assert!(asks_nobody(command), "{command}");
+        }
+        for command in ["ssh", "ssh -o BatchMode=no", "srun -w"] {
+            assert!(!asks_nobody(command), "{command}");
+        }
+    }
 
     #[test]
     fn words_reach_a_shell_as_they_are() {

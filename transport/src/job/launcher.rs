@@ -1,15 +1,18 @@
 //! Starts the processes of a job from one parent.
 
+mod process;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
+use self::process::Process;
 use super::door;
 use super::place::{LISTENER, MASTER, NODE, RANK, SECRET, SIZE};
 use crate::error::{Error, Result};
@@ -33,7 +36,8 @@ type ByRank<T> = Box<dyn Fn(Rank) -> T>;
 
 /// What processes to start, and how.
 ///
-/// They die with the parent, however it ends. They read nothing.
+/// They die with the parent, however it ends; what they have started themselves does not where that is killed by SIGKILL.
+/// They read nothing.
 pub struct Launcher {
     program: OsString,
     arguments: Vec<OsString>,
@@ -114,7 +118,9 @@ impl Launcher {
     }
 
     /// Has each process lead a process group of its own. So what a terminal, or who ends a whole group, signals comes
-    /// to the parent alone, which is to [hand it on](Running::signal): each process gets it once.
+    /// to the parent alone, which is to [hand it on](Running::signal): each process gets it once, and so does what it has
+    /// started, as the program behind a shell's script. All that is done to a process is done to its group, also when
+    /// the process itself has ended.
     #[must_use]
     pub fn process_groups(mut self) -> Self {
         self.has_groups = true;
@@ -154,17 +160,18 @@ impl Launcher {
         // A child's death signal comes when the thread ends that started it, so that thread stays.
         let (report, reports) = mpsc::channel();
         let (keep, kept) = mpsc::channel::<()>();
+        let has_groups = self.has_groups;
         let body = move || {
             // Who asked may have gone: then the children end with the channel.
-            let _ = report.send(spawn_all(commands));
+            let _ = report.send(spawn_all(commands, has_groups));
             drop(listener);
             let _ = kept.recv();
         };
         spawn_service_thread("svmio-launcher", body)?;
-        let children = reports.recv().unwrap_or_else(|_| {
+        let processes = reports.recv().unwrap_or_else(|_| {
             Err(Error::StartUp { problem: "the thread that starts the processes has ended".into() })
         })?;
-        Ok(Running { children, _keep: keep })
+        Ok(Running { processes, _keep: keep })
     }
 
     fn command(&self, rank: Rank) -> Command {
@@ -220,35 +227,39 @@ fn unblock_signals() {
     }
 }
 
-fn spawn_all(commands: Vec<Command>) -> Result<Vec<Child>> {
-    let mut children = Vec::new();
+fn spawn_all(commands: Vec<Command>, has_groups: bool) -> Result<Vec<Process>> {
+    let mut processes = Vec::new();
     for mut command in commands {
-        match command.spawn() {
-            Ok(child) => children.push(child),
+        match Process::start(&mut command, has_groups) {
+            Ok(process) => processes.push(process),
             Err(problem) => {
-                end(&mut children);
+                end(&mut processes);
                 let program = command.get_program().to_string_lossy().into_owned();
-                return Err(Error::system(format!("starting {program} as rank {}", children.len()), problem));
+                return Err(Error::system(
+                    format!("starting {program} as rank {}", processes.len()),
+                    problem,
+                ));
             }
         }
     }
-    Ok(children)
+    Ok(processes)
 }
 
-fn end(children: &mut [Child]) {
-    for child in children.iter_mut() {
-        // Who has been waited for is left alone by the standard library.
-        let _ = child.kill();
+fn end(processes: &mut [Process]) {
+    for process in processes.iter_mut() {
+        // Who has been waited for is left alone.
+        let _ = process.kill();
     }
-    for child in children {
-        let _ = child.wait();
+    for process in processes {
+        let _ = process.reap();
     }
 }
 
-/// The processes of a job. Dropping it kills those that still run.
+/// The processes of a job. Dropping it kills those that still run, and all that is left in their
+/// [groups](Launcher::process_groups), if they have some.
 #[derive(Debug)]
 pub struct Running {
-    children: Vec<Child>,
+    processes: Vec<Process>,
     // Closed when this is dropped, which ends the launcher's thread.
     _keep: mpsc::Sender<()>,
 }
@@ -257,35 +268,28 @@ impl Running {
     /// The process ids, by rank.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.children.iter().map(Child::id).collect()
+        self.processes.iter().map(Process::id).collect()
     }
 
-    /// Kills a process (SIGKILL).
+    /// Kills a process (SIGKILL), with its group.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`]; what the system says.
     pub fn kill(&mut self, rank: Rank) -> Result<()> {
-        self.child(rank)?.kill().map_err(|problem| Error::system(format!("killing rank {rank}"), problem))
+        self.process(rank)?.kill().map_err(|problem| Error::system(format!("killing rank {rank}"), problem))
     }
 
-    /// Sends a signal to a process; one that has ended and was waited for gets none.
+    /// Sends a signal to a process, or to its group: then also to what one that has ended has left there. Otherwise one
+    /// that has ended gets none.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`]; what the system says, also where there is no such signal.
     pub fn signal(&mut self, rank: Rank, signal: i32) -> Result<()> {
         let doing = || format!("sending signal {signal} to rank {rank}");
-        let child = self.child(rank)?;
-        let ended = child.try_wait().map_err(|problem| Error::system(doing(), problem))?;
-        let invalid = || Error::system(doing(), rustix::io::Errno::INVAL);
-        let signal = Signal::from_named_raw(signal).ok_or_else(invalid)?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(invalid)?;
-        match ended {
-            // Not waited for, so the id is still this child's.
-            None => {
-                rustix::process::kill_process(pid, signal).map_err(|problem| Error::system(doing(), problem))
-            }
-            Some(_) => Ok(()),
-        }
+        let process = self.process(rank)?;
+        let named =
+            Signal::from_named_raw(signal).ok_or_else(|| Error::system(doing(), rustix::io::Errno::INVAL))?;
+        process.signal(named).map_err(|problem| Error::system(doing(), problem))
     }
 
     /// How a process ended, if it has.
@@ -293,8 +297,8 @@ impl Running {
     /// # Errors
     /// [`Error::NoSuchRank`]; what the system says.
     pub fn try_wait(&mut self, rank: Rank) -> Result<Option<ExitStatus>> {
-        let child = self.child(rank)?;
-        child.try_wait().map_err(|problem| Error::system(format!("looking after rank {rank}"), problem))
+        let process = self.process(rank)?;
+        process.try_wait().map_err(|problem| Error::system(format!("looking after rank {rank}"), problem))
     }
 
     /// Waits for a process's end.
@@ -302,16 +306,22 @@ impl Running {
     /// # Errors
     /// [`Error::NoSuchRank`]; what the system says.
     pub fn wait_for(&mut self, rank: Rank) -> Result<ExitStatus> {
-        let child = self.child(rank)?;
-        child.wait().map_err(|problem| Error::system(format!("waiting for rank {rank}"), problem))
+        let process = self.process(rank)?;
+        process.wait().map_err(|problem| Error::system(format!("waiting for rank {rank}"), problem))
     }
 
-    /// Waits until all have ended. Their piped output is not read: for that, there is [`output`](Self::output).
+    /// Waits until all have ended; what they leave in their groups goes on. Their piped output is not read: for that,
+    /// there is [`output`](Self::output).
     ///
     /// # Errors
     /// What the system says.
     pub fn wait(mut self) -> Result<Vec<ExitStatus>> {
-        (0..self.children.len() as u32).map(|rank| self.wait_for(Rank(rank))).collect()
+        let ended: Result<Vec<_>> =
+            (0..self.processes.len() as u32).map(|rank| self.wait_for(Rank(rank))).collect();
+        let reap = |(rank, process): (usize, &mut Process)| {
+            process.reap().map_err(|problem| Error::system(format!("waiting for rank {rank}"), problem))
+        };
+        ended.and_then(|_| self.processes.iter_mut().enumerate().map(reap).collect())
     }
 
     /// Reads all piped output until all have ended.
@@ -319,10 +329,10 @@ impl Running {
     /// # Errors
     /// What the system says.
     pub fn output(mut self) -> Result<Vec<Output>> {
-        let children = std::mem::take(&mut self.children);
+        let processes = std::mem::take(&mut self.processes);
         let outputs: Vec<_> = std::thread::scope(|scope| {
             let readers: Vec<_> =
-                children.into_iter().map(|child| scope.spawn(|| child.wait_with_output())).collect();
+                processes.into_iter().map(|process| scope.spawn(|| process.output())).collect();
             readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
         });
         let broken = |problem| Error::system("reading the output of processes", problem);
@@ -336,22 +346,22 @@ impl Running {
 
     /// The read end of a process's piped output, once.
     pub fn take_stdout(&mut self, rank: Rank) -> Option<ChildStdout> {
-        self.children.get_mut(rank.index())?.stdout.take()
+        self.processes.get_mut(rank.index())?.take_stdout()
     }
 
     /// The read end of a process's piped error output, once.
     pub fn take_stderr(&mut self, rank: Rank) -> Option<ChildStderr> {
-        self.children.get_mut(rank.index())?.stderr.take()
+        self.processes.get_mut(rank.index())?.take_stderr()
     }
 
-    fn child(&mut self, rank: Rank) -> Result<&mut Child> {
-        let size = self.children.len() as u32;
-        self.children.get_mut(rank.index()).ok_or(Error::NoSuchRank { rank, size })
+    fn process(&mut self, rank: Rank) -> Result<&mut Process> {
+        let size = self.processes.len() as u32;
+        self.processes.get_mut(rank.index()).ok_or(Error::NoSuchRank { rank, size })
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        end(&mut self.children);
+        end(&mut self.processes);
     }
 }

@@ -75,7 +75,7 @@ pub(in crate::commands) fn reported<R: DeserializeOwned>(
     if let Some(master) = master {
         launcher = launcher.master(master);
     }
-    supervision::run(launcher)?;
+    supervision::run(launcher, ranks)?;
     let report = fs::read(&path).map_err(outside("reading", path))?;
     serde_json::from_slice(&report).map_err(misunderstanding)
 }

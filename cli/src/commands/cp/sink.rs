@@ -65,7 +65,7 @@ impl Sink {
 
     fn open_outside(path: &Path, force: bool) -> Result<Sink, CommandError> {
         let failed = |e| writing(path, e);
-        // What a link points to is replaced, not the link.
+        // What a link points to is replaced, not the link; one that points to nothing is what has the name itself.
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),

@@ -116,20 +116,30 @@ pub(crate) struct MountArguments {
     directory: PathBuf,
 }
 
+impl MountArguments {
+    /// Whether another process is started that does it all, and tells all there is to tell.
+    pub(crate) fn starts_another(&self) -> bool {
+        !self.foreground && !self.in_background
+    }
+}
+
 /// Mounts the directory, and serves it or has it served.
 ///
 /// # Errors
 /// What keeps the directory from being mounted, and the stores from being opened.
 pub(crate) fn mount(arguments: &MountArguments) -> Result<Outcome, CommandError> {
-    if !arguments.foreground && !arguments.in_background {
+    if arguments.starts_another() {
         return background::start(&arguments.directory);
     }
     // From here on a signal ends it cleanly.
     let interruption = Interruption::watch()?;
     let stores = match arguments.read_only {
+        _ if arguments.store.is_of_hosts() => arguments.store.open_hosts(arguments.in_background)?,
         true => arguments.store.open()?,
         false => arguments.store.open_or_make()?,
     };
+    // What was asked of other hosts may not have ended by it, and the command in front is gone then.
+    interruption.check()?;
     let point = MountPoint::check(&arguments.directory, arguments.nonempty, &stores)?;
     let face = Face::new(files(arguments, stores, &point)?);
     let background = arguments.in_background.then(|| background::Ready::prepare(arguments.log.as_deref()));

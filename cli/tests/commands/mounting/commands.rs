@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use rustix::io::Errno;
 
 use super::{Mounted, is_mounted, need_fuse, number};
-use crate::setting::Setting;
+use crate::setting::{Setting, text};
 
 #[test]
 fn a_mount_point_shows_the_files_that_have_its_path() {
@@ -109,4 +109,21 @@ fn what_the_background_complains_of_is_in_the_log() {
     assert_eq!(number(fs::read(mounted.path("file"))), Errno::IO);
     let log = fs::read_to_string(setting.outside("log")).unwrap();
     assert!(log.contains("svmio verify") && log.contains(&mounted.name("file")), "{log}");
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_told_once() {
+    need_fuse();
+    let setting = Setting::new();
+    fs::create_dir(setting.outside("mounted")).unwrap();
+    let mounted = Mounted { point: setting.outside("mounted") };
+    let mut command = setting.svmio();
+    command.env("SVMIO_STAT", "1").env("SVMIO_LOG", "loud").arg("mount").arg(&mounted.point);
+    let output = command.output().unwrap();
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    for name in ["SVMIO_STAT is ignored", "SVMIO_LOG=loud"] {
+        assert_eq!(told.matches(name).count(), 1, "{told}");
+    }
+    assert_eq!(told.lines().count(), 2, "{told}");
 }
