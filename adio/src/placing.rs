@@ -130,10 +130,12 @@ pub(crate) unsafe fn place_new<A: Abi>(
     Ok(())
 }
 
-/// Whether, as far as this rank knows, nothing has settled how large the file's segments are.
+/// Whether, as far as this rank knows, nothing has settled how large the file's segments are. What goes on in the
+/// background goes by the size that it finds.
 fn may_choose(handle: &Handle) -> bool {
     let goes_by_size = !matches!(handle.rule, Rule::Node(_));
-    !handle.has_given_segment_size && goes_by_size && !handle.file.has_segments()
+    let is_settled = handle.has_given_segment_size || handle.file.has_segments();
+    goes_by_size && !is_settled && !handle.under_way.is_any()
 }
 
 /// Rank 0's part: settles the segment size where `unit` is a smaller one, and enters homes at the master; returns the
