@@ -101,9 +101,14 @@ fn a_file_that_was_never_committed_is_opened_by_the_next_job() {
 }
 
 /// Where the second node writes beside the first one's [`bytes`]: in three segments of the size before.
-const FAR: u64 = 16 << 20;
+const FAR: u64 = 1 << 20;
 const STRIDE: u64 = 3 * SEGMENT / 2;
 const FAR_END: u64 = 4 * FAR;
+
+/// The size before.
+fn before() -> SegmentSize {
+    SegmentSize::new(FAR).expect("it is a size")
+}
 
 /// Bytes that lie `STRIDE` from each other.
 fn far() -> Vec<u8> {
@@ -112,13 +117,15 @@ fn far() -> Vec<u8> {
 
 fn write_far(file: &File) {
     let far = far();
-    let mut write = file.write_strided(FileOffset(FAR)..FileOffset(FAR_END), far.len() as u64).unwrap();
+    let mut write = file
+        .write_strided(FileOffset(FAR)..FileOffset(FAR_END), far.len() as u64)
+        .expect("it can be written");
     let blocks = Blocks { start: FAR, length: 1, stride: STRIDE, count: far.len() as u64 };
     // SAFETY: there are as many bytes.
-    unsafe { write.put(&blocks, far.as_ptr(), 1) }.unwrap();
-    write.finish().unwrap();
+    unsafe { write.put(&blocks, far.as_ptr(), 1) }.expect("it can be written");
+    write.finish().expect("it can be written");
     // Across what was the end of a segment.
-    file.write_at(FileOffset(FAR_END - 5), b"far and on").unwrap();
+    file.write_at(FileOffset(FAR_END - 5), b"far and on").expect("it can be written");
 }
 
 /// That the file has what both nodes have written, and nothing else.
@@ -137,12 +144,11 @@ fn check_near_and_far(file: &File) {
 /// Has the second node do something in the course of which it calls the function that it is given: before that returns,
 /// the first node chooses a size. Then both write, and find what was written.
 fn while_a_size_is_chosen(write: impl Fn(&File, &dyn Fn(&File)) + Sync) {
-    assert_eq!(SegmentSize::DEFAULT.bytes(), FAR);
     let (_directory, stores) = stores(2);
-    let set = StoreSet::new(stores[0].clone(), stores[1..].to_vec()).unwrap();
-    let options = OpenOptions::read_write().create(true);
+    let set = StoreSet::new(stores[0].clone(), stores[1..].to_vec()).expect("they are of different nodes");
+    let options = OpenOptions::read_write().create(true).segment_size(Some(before()));
     job::run(&stores, &CacheSettings::default(), |process| {
-        let file = process.open(&name(), &options).unwrap();
+        let file = process.open(&name(), &options).expect("it can be made");
         let choose_here = |file: &File| {
             process.meet();
             if process.rank() == 0 {
@@ -156,19 +162,19 @@ fn while_a_size_is_chosen(write: impl Fn(&File, &dyn Fn(&File)) + Sync) {
         }
         assert_eq!(file.segment_size(), SegmentSize::MIN);
         match process.rank() {
-            0 => file.write_at(FileOffset(0), &bytes()).unwrap(),
+            0 => file.write_at(FileOffset(0), &bytes()).expect("it can be written"),
             _ => write_far(&file),
         }
-        process.sync(&file).unwrap();
+        process.sync(&file).expect("all nodes are there");
         check_near_and_far(&file);
-        process.close(file).unwrap();
+        process.close(file).expect("all nodes are there");
     });
     job::run(&stores, &CacheSettings::default(), |process| {
         let file = process.open(&name(), &OpenOptions::reading()).expect("no segment is damaged");
         check_near_and_far(&file);
-        process.close(file).unwrap();
+        process.close(file).expect("all nodes are there");
     });
-    assert!(set.verify(&DirectoryName::root()).unwrap().is_clean());
+    assert!(set.verify(&DirectoryName::root()).expect("all is there").is_clean());
 }
 
 #[test]
@@ -190,7 +196,7 @@ fn segments_counted_by_the_size_before_are_not_placed_ahead() {
         let written = |size| {
             asked.set(asked.get() + 1);
             let counted = file.unplaced(all.clone());
-            assert_eq!((size, counted.len()), (SegmentSize::DEFAULT, 3));
+            assert_eq!((size, counted.len()), (before(), 3));
             choose(file);
             counted
         };
@@ -207,13 +213,13 @@ fn segments_to_be_written_under_a_lock_are_counted_anew() {
         let sizes = RefCell::new(Vec::new());
         let written = |size: SegmentSize| {
             sizes.borrow_mut().push(size);
-            if size == SegmentSize::DEFAULT {
+            if size == before() {
                 choose(file);
             }
             vec![SegmentIndex((FAR / size.bytes()) as u32)]
         };
         let lock = file.lock_to_write(all.clone(), &written).unwrap();
-        assert_eq!(*sizes.borrow(), [SegmentSize::DEFAULT, SegmentSize::MIN]);
+        assert_eq!(*sizes.borrow(), [before(), SegmentSize::MIN]);
         file.write_at(all.start, b"\x01").unwrap();
         lock.release().unwrap();
     });
