@@ -118,7 +118,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
     if may_choose && !unplaced.is_empty() {
         amounts = part.amounts(unit);
     }
-    let Some((all, unit)) = gathered(&handle.team, amounts, unit, now, MOST_TOLD)? else {
+    let Some(Told { all, unit }) = gathered(&handle.team, amounts, unit, now, MOST_TOLD)? else {
         if handle.rank() == 0 {
             let name = handle.file.name();
             tracing::info!("{name}: new segments are not placed ahead: telling of all pieces takes too much");
@@ -143,19 +143,26 @@ pub(crate) unsafe fn place_new<A: Abi>(
     Ok(())
 }
 
-/// What all ranks tell of where they write, at rank 0, and by which units; `None` where even by units of `largest` that
-/// takes more than `most` bytes.
+/// What ranks tell of where they write.
+struct Told {
+    /// Of all ranks, at rank 0.
+    all: Vec<Vec<u8>>,
+    /// By these units.
+    unit: SegmentSize,
+}
+
+/// What all ranks tell, by `unit` or larger ones; `None` where even by units of `largest` that takes more than `most`
+/// bytes.
 fn gathered(
     team: &Team,
     mut amounts: Amounts,
-    unit: SegmentSize,
+    mut unit: SegmentSize,
     largest: SegmentSize,
     most: usize,
-) -> Result<Option<(Vec<Vec<u8>>, SegmentSize)>, Failure> {
-    let mut unit = unit;
+) -> Result<Option<Told>, Failure> {
     loop {
         if let Some(all) = team.gather(0, &amounts.to_bytes(), most)? {
-            return Ok(Some((all, unit)));
+            return Ok(Some(Told { all, unit }));
         }
         let larger = unit.bytes().saturating_mul(COARSER.into());
         let Some(larger) = SegmentSize::new(larger).ok().filter(|larger| larger.bytes() <= largest.bytes())
@@ -370,7 +377,7 @@ mod tests {
         let told = |most| {
             let told =
                 gathered(&Team::alone(), amounts.clone(), smallest, now, most).expect("nobody is missing");
-            told.map(|(all, unit)| (all[0].len() / 16, unit))
+            told.map(|Told { all, unit }| (all[0].len() / 16, unit))
         };
         assert_eq!(told(MOST_TOLD), Some((12, smallest)));
         assert_eq!(told(12 * 16 - 1), Some((4, size(128))));
