@@ -89,6 +89,16 @@ impl Amounts {
         self.of_units.retain(|unit, _| stays(*unit));
     }
 
+    /// The same by units that are `times` as large.
+    pub(crate) fn coarser(&self, times: u32) -> Amounts {
+        let mut amounts = Amounts::by(self.unit.saturating_mul(times.into()));
+        for (unit, bytes) in &self.of_units {
+            let of_unit = amounts.of_units.entry(unit / times.max(1)).or_default();
+            *of_unit = of_unit.saturating_add(*bytes);
+        }
+        amounts
+    }
+
     /// Whether nothing is written.
     pub(crate) fn is_empty(&self) -> bool {
         self.of_units.is_empty()
@@ -201,6 +211,7 @@ mod tests {
             for (rank, start, length) in &ranges {
                 ranks[*rank as usize].add(*start, *length);
             }
+            let coarse = ranks.each_ref().map(|amounts| amounts.coarser(times).to_bytes());
             let told = ranks.each_ref().map(Amounts::to_bytes);
             // Two ranks on each node.
             let node = |rank: u32| NodeIndex(rank / 2);
@@ -211,11 +222,15 @@ mod tests {
                     *expected.entry(((byte / unit) as u32 / times, node(*rank).0)).or_default() += 1;
                 }
             }
-            let got: BTreeMap<(u32, u32), u64> = writers
-                .units()
-                .flat_map(|(unit, amounts)| amounts.iter().map(move |(node, bytes)| ((unit, node.0), *bytes)))
-                .collect();
-            prop_assert_eq!(&got, &expected);
+            let by_ranks = Writers::of((0..4).zip(&coarse).map(|(rank, told)| (node(rank), &told[..])));
+            let each = |writers: &Writers| -> BTreeMap<(u32, u32), u64> {
+                let of_unit = |(unit, amounts): (u32, &[(NodeIndex, u64)])| {
+                    amounts.iter().map(|(node, bytes)| ((unit, node.0), *bytes)).collect::<Vec<_>>()
+                };
+                writers.units().flat_map(of_unit).collect()
+            };
+            prop_assert_eq!(&each(&writers), &expected);
+            prop_assert_eq!(&each(&by_ranks), &expected);
             let most = |unit| (0..2).filter_map(|node| expected.get(&(unit, node))).max().unwrap_or(&0);
             let local: u64 = (0..400).map(most).sum();
             prop_assert_eq!(writers.bytes(), ranges.iter().map(|(_, _, length)| length).sum::<u64>());

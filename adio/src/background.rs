@@ -81,6 +81,11 @@ impl UnderWay {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether there is one.
+    pub(crate) fn is_any(&self) -> bool {
+        *self.count() > 0
+    }
+
     fn count(&self) -> MutexGuard<'_, usize> {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -225,6 +225,24 @@ impl<A: Abi> Means for Ranks<A> {
             By::Stock => self.mpi.all_gather_into(self.comm, own, all).map_err(disunited),
         }
     }
+
+    fn gather(&self, root: usize, own: &[u8], all: &mut [u8]) -> Result<()> {
+        let by = self.by();
+        if let By::Engine(engine) = by {
+            return engine.gather(root, own, all);
+        }
+        let mut unused = Vec::new();
+        let all = if all.is_empty() {
+            unused.resize(own.len() * self.mpi.size(self.comm).max(0) as usize, 0);
+            &mut unused[..]
+        } else {
+            all
+        };
+        match by {
+            By::Watched(watch) => watch.all_gather(self.mpi, self.comm, own, all),
+            By::Engine(_) | By::Stock => self.mpi.all_gather_into(self.comm, own, all).map_err(disunited),
+        }
+    }
 }
 
 fn disunited(failure: Failure) -> Error {

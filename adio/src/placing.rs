@@ -13,6 +13,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use svmio_svm::team::Team;
 use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize, SizeReason};
 
 use crate::abi::Abi;
@@ -30,6 +31,12 @@ use crate::view::{Extent, View};
 
 /// More new segments in one rank's bounds are not placed ahead; those that are written are placed one by one then.
 const MOST_SEGMENTS: u64 = 1 << 18;
+
+/// Bytes that ranks tell of where they write. What takes more is told by larger units, as long as these are none larger
+/// than segments; else the segments are placed one by one.
+const MOST_TOLD: usize = 64 << 20;
+/// How many times as large those units are.
+const COARSER: u32 = 2;
 
 /// Before which collective writes the ranks ask each other for new segments. What goes into it is the same on all.
 #[derive(Debug, Default)]
@@ -111,7 +118,13 @@ pub(crate) unsafe fn place_new<A: Abi>(
     if may_choose && !unplaced.is_empty() {
         amounts = part.amounts(unit);
     }
-    let all = handle.team.all_gather(&amounts.to_bytes())?;
+    let Some(Told { all, unit }) = gathered(&handle.team, amounts, unit, now, MOST_TOLD)? else {
+        if handle.rank() == 0 {
+            let name = handle.file.name();
+            tracing::info!("{name}: new segments are not placed ahead: telling of all pieces takes too much");
+        }
+        return Ok(());
+    };
     let placed = (handle.rank() == 0).then(|| place(handle, company, &all, unit, now));
     let told = handle.team.told(0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
     let (chosen, each, homes) = decoded(&told);
@@ -130,10 +143,43 @@ pub(crate) unsafe fn place_new<A: Abi>(
     Ok(())
 }
 
-/// Whether, as far as this rank knows, nothing has settled how large the file's segments are.
+/// What ranks tell of where they write.
+struct Told {
+    /// Of all ranks, at rank 0.
+    all: Vec<Vec<u8>>,
+    /// By these units.
+    unit: SegmentSize,
+}
+
+/// What all ranks tell, by `unit` or larger ones; `None` where even by units of `largest` that takes more than `most`
+/// bytes.
+fn gathered(
+    team: &Team,
+    mut amounts: Amounts,
+    mut unit: SegmentSize,
+    largest: SegmentSize,
+    most: usize,
+) -> Result<Option<Told>, Failure> {
+    loop {
+        if let Some(all) = team.gather(0, &amounts.to_bytes(), most)? {
+            return Ok(Some(Told { all, unit }));
+        }
+        let larger = unit.bytes().saturating_mul(COARSER.into());
+        let Some(larger) = SegmentSize::new(larger).ok().filter(|larger| larger.bytes() <= largest.bytes())
+        else {
+            return Ok(None);
+        };
+        unit = larger;
+        amounts = amounts.coarser(COARSER);
+    }
+}
+
+/// Whether, as far as this rank knows, nothing has settled how large the file's segments are. What goes on in the
+/// background goes by the size that it finds.
 fn may_choose(handle: &Handle) -> bool {
     let goes_by_size = !matches!(handle.rule, Rule::Node(_));
-    !handle.has_given_segment_size && goes_by_size && !handle.file.has_segments()
+    let is_settled = handle.has_given_segment_size || handle.file.has_segments();
+    goes_by_size && !is_settled && !handle.under_way.is_any()
 }
 
 /// Rank 0's part: settles the segment size where `unit` is a smaller one, and enters homes at the master; returns the
@@ -318,6 +364,25 @@ mod tests {
         // Also where many that were not new have come before.
         let asked = asked(1000, |write| write >= 500, |write| write == 600);
         assert!(!asked[8..600].contains(&true) && !asked[600..].contains(&false), "{asked:?}");
+    }
+
+    #[test]
+    fn what_takes_too_much_to_tell_is_told_by_larger_units_or_not_at_all() {
+        let size = |kibibytes: u64| SegmentSize::new(kibibytes << 10).expect("a power of two");
+        let (smallest, now) = (size(64), size(1024));
+        let mut amounts = Amounts::by(smallest.bytes());
+        // The first mebibyte has some in every second unit, the next one in every fourth.
+        let starts = (0..8).map(|number| number << 17).chain((0..4).map(|number| (1 << 20) + (number << 18)));
+        starts.for_each(|start| amounts.add(start, 1000));
+        let told = |most| {
+            let told =
+                gathered(&Team::alone(), amounts.clone(), smallest, now, most).expect("nobody is missing");
+            told.map(|Told { all, unit }| (all[0].len() / 16, unit))
+        };
+        assert_eq!(told(MOST_TOLD), Some((12, smallest)));
+        assert_eq!(told(12 * 16 - 1), Some((4, size(128))));
+        assert_eq!(told(4 * 16 - 1), Some((2, size(256))));
+        assert_eq!(told(15), None);
     }
 
     proptest! {

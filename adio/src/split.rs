@@ -23,9 +23,19 @@ thread_local!(static BEGINNING_HERE: Noted<()> = const { Noted::nothing() });
 
 /// Runs the stock function that begins a split collective access.
 pub fn beginning(stock: impl FnOnce() -> c_int) -> c_int {
-    BEGINNING.set(());
+    noted_as(Some(()), stock)
+}
+
+/// Runs the stock function of a collective access, which begins no split one unless it comes to [`beginning`]: ROMIO may
+/// call it from an error handler of the program's while another file's is beginning.
+pub(crate) fn set_aside(stock: impl FnOnce() -> c_int) -> c_int {
+    noted_as(None, stock)
+}
+
+fn noted_as(note: Option<()>, stock: impl FnOnce() -> c_int) -> c_int {
+    let outer = BEGINNING.replace(note);
     let code = stock();
-    BEGINNING.take();
+    BEGINNING.replace(outer);
     code
 }
 

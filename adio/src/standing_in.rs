@@ -14,6 +14,7 @@ use crate::failure::{self, ErrorClass, Failure};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::placing;
+use crate::split;
 
 thread_local! {
     static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
@@ -43,7 +44,7 @@ pub unsafe fn collective<A: Abi>(
 ) -> c_int {
     // An error handler that is called meanwhile may access other files.
     let outer = HAS_BEGUN.replace(false);
-    let code = stock();
+    let code = split::set_aside(stock);
     if HAS_BEGUN.replace(outer) {
         return code;
     }

@@ -24,6 +24,7 @@ use crate::state::State;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 pub(crate) use attaching::{AttachError, How, PROCESSES, attach};
+pub(crate) use giving_homes::Given;
 #[cfg(test)]
 pub(crate) use keeping::overlook;
 pub(crate) use keeping::{forget, keep, reopen, reopen_in_cluster};

@@ -192,9 +192,8 @@ impl File {
         self.attachment.path()
     }
 
-    /// The piece of `at..end` that lies in one segment: which, where in it, and how many bytes.
-    fn piece(&self, at: u64, end: u64) -> Result<(SegmentIndex, u64, usize)> {
-        let size = self.segment_size();
+    /// The piece of `at..end` that lies in one segment, of that size: which, where in it, and how many bytes.
+    fn piece(&self, size: SegmentSize, at: u64, end: u64) -> Result<(SegmentIndex, u64, usize)> {
         let (index, within) = size.locate(FileOffset(at)).ok_or_else(|| self.too_large(end))?;
         Ok((index, within, (end - at).min(size.bytes() - within) as usize))
     }
@@ -206,9 +205,27 @@ impl File {
         Ok(self.attachment.segment(index)?.map(|segment| self.remember(segment)))
     }
 
-    /// Where a segment is to be written; it gets a home where it has none. `end` is where the access ends, which writes
-    /// so many bytes without large gaps.
-    fn segment_to_write(&self, index: SegmentIndex, end: u64, dense: u64) -> Result<Target<'_>> {
+    /// Where a segment is to be written, which was counted by `size`; it gets a home where it has none. `end` is where
+    /// the access ends, which writes so many bytes without large gaps.
+    fn segment_to_write(
+        &self,
+        index: SegmentIndex,
+        size: SegmentSize,
+        end: u64,
+        dense: u64,
+    ) -> Result<Target<'_>> {
+        let target = self.counted_to_write(index, size, end, dense)?;
+        // Once a segment has a home, the size of all stays.
+        Ok(if self.segment_size() == size { target } else { Target::CountAnew })
+    }
+
+    fn counted_to_write(
+        &self,
+        index: SegmentIndex,
+        size: SegmentSize,
+        end: u64,
+        dense: u64,
+    ) -> Result<Target<'_>> {
         let homes = self.shared.as_ref().map(|shared| (shared, self.attachment.home(index)));
         if let Some((shared, Home::There(home))) = homes {
             return Ok(Target::There(shared, home));
@@ -216,11 +233,13 @@ impl File {
         if let Some(segment) = self.recent(index) {
             return Ok(Target::Here(segment));
         }
-        let filling = Filling::of(dense, self.segment_size());
-        if let Some((shared, Home::Hole)) = homes
-            && let Home::There(home) = shared.claim(index, self.home_for(shared, index, end), filling)?
-        {
-            return Ok(Target::There(shared, home));
+        let filling = Filling::of(dense, size);
+        if let Some((shared, Home::Hole)) = homes {
+            match shared.claim(index, size, self.home_for(shared, index, end), filling)? {
+                Some(Home::There(home)) => return Ok(Target::There(shared, home)),
+                Some(Home::Here | Home::Hole) => {}
+                None => return Ok(Target::CountAnew),
+            }
         }
         Ok(Target::Here(self.remember(self.attachment.segment_or_new(index, filling)?)))
     }
@@ -292,4 +311,6 @@ enum Target<'f> {
     Here(Arc<Segment>),
     /// On another node: its position in the file's list.
     There(&'f SharedFile, u32),
+    /// Nowhere: segments are of another size than that by which this one was counted, or about to be.
+    CountAnew,
 }

@@ -13,6 +13,7 @@
 
 mod deaths;
 mod locking;
+mod sizing;
 mod table;
 
 use std::fs::File;
@@ -87,6 +88,8 @@ struct Header {
     /// it has been asked since.
     unasked_homes: AtomicU64,
     asked_homes: AtomicU64,
+    /// Whether the size of segments may change, see [`sizing`].
+    sizing: AtomicU64,
 }
 
 /// A file's shared state, mapped into this process.
@@ -167,8 +170,9 @@ impl State {
         self.add_punch();
         self.header().users.store(0, Ordering::Relaxed);
         let header = self.header();
-        let fields = [&header.also_locked_at_master, &header.unasked_homes, &header.asked_homes];
-        fields.into_iter().for_each(|field| field.store(0, Ordering::Relaxed));
+        let asked = [&header.unasked_homes, &header.asked_homes];
+        let fields = [&header.also_locked_at_master, &header.sizing].into_iter().chain(asked);
+        fields.for_each(|field| field.store(0, Ordering::Relaxed));
         self.header().revivals.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
         // caller guarantees that no other process uses it.
@@ -365,7 +369,8 @@ impl State {
     /// The size of each segment; `None` where this is no state of a file.
     #[inline]
     pub(crate) fn segment_size(&self) -> Option<SegmentSize> {
-        // Relaxed: it changes only while nobody reads or writes, and those who do later have been told.
+        // Relaxed: it changes only while no segment has a home. Who has counted by it looks again once one has
+        // (`File::segment_to_write`), and finding the home orders more than this.
         SegmentSize::new(self.header().segment_size.load(Ordering::Relaxed)).ok()
     }
 

@@ -59,6 +59,12 @@ pub trait Means: Send + Sync {
     /// # Errors
     /// As [`maxima`](Self::maxima).
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()>;
+
+    /// The same of member `root`; elsewhere `all` is not used, and may be empty.
+    ///
+    /// # Errors
+    /// As [`maxima`](Self::maxima).
+    fn gather(&self, root: usize, own: &[u8], all: &mut [u8]) -> Result<()>;
 }
 
 /// Which one a member is of those on its node.

@@ -48,6 +48,14 @@ fn agree(team: &Team, _: &Arc<Cluster>) {
         }
         let all: Vec<Vec<u8>> = (0..size).map(|member| vec![member as u8; length * (member + 1)]).collect();
         assert_eq!(team.all_gather(&all[team.member()]).unwrap(), all);
+        for root in [0, size - 1] {
+            let gathered =
+                team.gather(root, &all[team.member()], usize::MAX).unwrap().expect("that is no limit");
+            assert_eq!(gathered, if team.member() == root { all.clone() } else { Vec::new() });
+            if size > 1 {
+                assert_eq!(team.gather(root, &all[team.member()], length * size * size).unwrap(), None);
+            }
+        }
         assert_eq!(team.all_gather_equal(&text).unwrap(), vec![text; size]);
     }
     let long = "long ".repeat(1000);

@@ -51,3 +51,16 @@ fn a_handler_of_which_the_program_keeps_nothing_is_called_each_time() {
         }
     }
 }
+
+#[test]
+fn what_a_handler_writes_to_another_file_as_a_split_access_fails_to_begin_is_written_when_it_returns() {
+    for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi, Mpi::WheelMpich, Mpi::WheelOpenMpi] {
+        let program = Program::c("dump_in_handler", mpi);
+        for nodes in [Nodes::One, Nodes::Emulated(2)] {
+            let scratch = nodes.scratch();
+            let job = Job::new(&scratch, &program, 2).over(nodes);
+            let output = job.argument("svm:/handled").argument("svm:/dump").succeed();
+            assert!(output.contains("each dump is whole"), "{mpi}, {nodes:?}: {output}");
+        }
+    }
+}

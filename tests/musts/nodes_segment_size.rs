@@ -73,6 +73,17 @@ fn chosen_segments(mpi: Mpi) {
     }
 }
 
+/// A write in the background has its segments of the size that it found, whatever a collective write would choose.
+fn beside_a_pending_write(mpi: Mpi) {
+    let program = Program::c("pending_write", mpi);
+    for (rounds, bytes) in [("60", "1048576"), ("4", "67108864")] {
+        let scratch = NODES.scratch();
+        let job = Job::new(&scratch, &program, 4).over(NODES).argument("svm:/pending");
+        let output = job.argument(rounds).argument(bytes).succeed();
+        assert!(output.contains("all of it is there"), "{output}");
+    }
+}
+
 #[test]
 fn mpich() {
     chosen_segments(Mpi::DebianMpich);
@@ -81,4 +92,14 @@ fn mpich() {
 #[test]
 fn openmpi() {
     chosen_segments(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn beside_a_pending_write_of_mpich() {
+    beside_a_pending_write(Mpi::DebianMpich);
+}
+
+#[test]
+fn beside_a_pending_write_of_openmpi() {
+    beside_a_pending_write(Mpi::DebianOpenMpi);
 }

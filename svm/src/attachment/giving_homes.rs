@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::locks::{Claim, LockTable, LockToken, Mode, Owner, ThreadId};
 #[cfg(doc)]
 use crate::state::State;
-use crate::units::SegmentIndex;
+use crate::units::{SegmentIndex, SegmentSize};
 
 use super::{Attachment, Filling};
 
@@ -25,12 +25,38 @@ const GIVER: ThreadId = ThreadId(u32::MAX);
 /// locked a range: that is right, and only dearer, and one of them may stand still.
 const TURNS: u32 = 100;
 
+/// What comes of asking for homes for segments.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// The homes in force.
+    Homes(Vec<(SegmentIndex, u32)>),
+    /// Segments are of that size, and not of the one by which these were counted; or another one is being settled. None
+    /// has got a home.
+    OtherSize(Option<SegmentSize>),
+}
+
 impl Attachment {
-    /// [`Attachment::enter_homes`] at the master, for segments of which some may be locked there.
+    /// [`Attachment::enter_homes`] at the master, for segments that were counted by `size`, of which some may be locked
+    /// there.
     ///
     /// # Errors
     /// As [`Attachment::enter_homes`]; [`Error::Lock`].
     pub(crate) fn give_homes(
+        &self,
+        homes: &[(SegmentIndex, u32)],
+        size: SegmentSize,
+        filling: Filling,
+    ) -> Result<Given> {
+        if !self.writable()?.0.fix_segment_size() {
+            return Ok(Given::OtherSize(None));
+        }
+        if self.segment_size() != size {
+            return Ok(Given::OtherSize(Some(self.segment_size())));
+        }
+        self.give_counted(homes, filling).map(Given::Homes)
+    }
+
+    fn give_counted(
         &self,
         homes: &[(SegmentIndex, u32)],
         filling: Filling,

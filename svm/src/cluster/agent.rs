@@ -257,7 +257,7 @@ impl Agent {
             Request::Missing { file } => self.missing(*file),
             Request::Closed { file, is_given_up } => self.closed(*file, *is_given_up),
             Request::Forget { file } => self.forget(*file),
-            Request::Place { file, homes } => self.place(*file, homes),
+            Request::Place { file, homes, segment_size } => self.place(*file, homes, *segment_size),
             Request::Choose { file, segment_size, reason } => self.choose(*file, *segment_size, *reason),
             Request::Grow { file, size } => self.grow(*file, *size),
             Request::Refresh { file, segments } => self.news(*file, *segments),

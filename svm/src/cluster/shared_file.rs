@@ -1,6 +1,7 @@
 //! What a file handle does where other nodes take part: finds homes, reads and writes there, sees and shows changes.
 
 mod accesses;
+mod placing;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,7 +21,7 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 use super::natively::Sources;
 use super::read_ahead::Requests;
 use super::windows::Windows;
-use super::wire::{Reply, Request, SegmentHome};
+use super::wire::{Reply, Request};
 use super::{Cluster, NodeIndex, Roster, install};
 
 /// Under which id each process exports its cache of pages, for homes to write into.
@@ -78,48 +79,6 @@ impl SharedFile {
             let parts = format!("node {name} is");
             Error::NodesMissing { name: self.attachment.name().into(), parts }
         })
-    }
-
-    /// Gives segments homes that have none yet, at the master node; returns the homes in force.
-    pub(crate) fn place(&self, homes: &[SegmentHome], filling: Filling) -> Result<Vec<SegmentHome>> {
-        let own = self.attachment.own();
-        let wanted = homes.iter().filter(|(_, home)| Some(*home) == own).map(|(index, _)| *index);
-        let made: Vec<SegmentIndex> =
-            wanted.filter(|index| self.attachment.home(*index) == Home::Hole).collect();
-        for index in &made {
-            // Before others hear of it.
-            self.attachment.make_segment(*index, filling)?;
-        }
-        let given = self.give(homes, filling)?;
-        // Others may have been faster. Storage for all of a segment is not to stay beside its home.
-        let elsewhere = |index: &&SegmentIndex| matches!(self.attachment.home(**index), Home::There(_));
-        made.iter().filter(elsewhere).for_each(|index| self.attachment.unmake_segment(*index));
-        Ok(given)
-    }
-
-    fn give(&self, homes: &[SegmentHome], filling: Filling) -> Result<Vec<SegmentHome>> {
-        let roster = &self.cluster.context().roster;
-        if roster.is_master_node() {
-            return self.attachment.give_homes(homes, filling);
-        }
-        let request = Request::Place { file: self.attachment.id(), homes: homes.to_vec() };
-        match self.cluster.ask(Roster::MASTER, &request)? {
-            Reply::Homes { homes, also_locked_at_master } => {
-                self.attachment.note_homes(&homes, filling, also_locked_at_master)
-            }
-            _ => Err(self.cluster.context().out_of_place(Roster::MASTER)),
-        }
-    }
-
-    /// Where a segment is, which gets `wanted` for its home if it has none.
-    pub(crate) fn claim(&self, index: SegmentIndex, wanted: NodeIndex, filling: Filling) -> Result<Home> {
-        match self.attachment.home(index) {
-            Home::Hole => {
-                self.place(&[(index, self.position_of(wanted)?)], filling)?;
-                Ok(self.attachment.home(index))
-            }
-            home => Ok(home),
-        }
     }
 
     /// Gives a part of a segment on another node storage.

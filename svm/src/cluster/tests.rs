@@ -11,6 +11,7 @@ mod natively;
 mod opening;
 mod orders;
 mod releases;
+mod sizes;
 mod taken_away;
 mod turns;
 mod untold;

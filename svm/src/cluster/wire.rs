@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::node::NodeName;
 use crate::store::traces::Removal;
-use crate::units::SegmentIndex;
+use crate::units::{SegmentIndex, SegmentSize};
 
 pub(super) use request::KINDS;
 pub(crate) use request::Request;
@@ -191,6 +191,8 @@ pub(crate) enum Reply {
     },
     /// Which of the pages are granted, whose bytes follow.
     GrantedAhead(Vec<bool>),
+    /// No segment has got a home: segments are of that size, and not of the asker's, or another one is being settled.
+    OtherSize(Option<SegmentSize>),
 }
 
 /// A request or an answer with its number, as bytes.

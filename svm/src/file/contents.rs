@@ -102,7 +102,8 @@ impl File {
 
     /// Reads bytes as they lie in the segments, also beyond the end of the file.
     pub(crate) fn peek(&self, offset: FileOffset, buffer: &mut [u8]) -> Result<usize> {
-        let (index, within, bytes) = self.piece(offset.0, offset.0 + buffer.len() as u64)?;
+        let (index, within, bytes) =
+            self.piece(self.segment_size(), offset.0, offset.0 + buffer.len() as u64)?;
         if let Some(segment) = self.segment(index)? {
             // SAFETY: the buffer has at least `bytes` bytes, and the piece ends within its segment.
             unsafe { segment.read(within, buffer.as_mut_ptr(), bytes, self.punches()) }

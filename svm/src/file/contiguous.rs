@@ -42,8 +42,9 @@ impl File {
         }
         let end = self.size().min(offset.0.saturating_add(length as u64));
         let mut at = offset.0;
+        let size = self.segment_size();
         while at < end {
-            let (index, within, bytes) = self.piece(at, end)?;
+            let (index, within, bytes) = self.piece(size, at, end)?;
             // SAFETY: the caller vouches for `length` bytes at `to`, and `end - offset` is not more.
             let to = unsafe { to.add((at - offset.0) as usize) };
             // SAFETY: as above; the piece ends within its segment.
@@ -113,27 +114,31 @@ impl File {
         let room = HOLE.1.min(HOLE.0.saturating_mul(length as u64));
         let goes_on = likely.end > end && offset.0 <= size.saturating_add(room);
         let all = offset..FileOffset(end);
-        self.place_ahead(all.clone(), length as u64, &|_| self.unplaced(all.clone()))?;
+        self.place_ahead(all.clone(), length as u64, &|size| self.unplaced_of(size, all.clone()))?;
         let mut at = offset.0;
         while at < end {
-            let (index, within, bytes) = self.piece(at, end)?;
+            let size = self.segment_size();
+            let (index, within, bytes) = self.piece(size, at, end)?;
             // SAFETY: the caller vouches for `length` bytes at `source`, and `end - offset` is as many.
             let source = unsafe { source.add((at - offset.0) as usize) };
             let found;
-            let segment = match self.lasting(index) {
+            // Where there is one, the size stays: what was counted by another one is told to be counted anew.
+            let lasting = self.lasting(index).filter(|_| self.segment_size() == size);
+            let segment = match lasting {
                 Some(segment) => Ok(segment),
-                None => match self.segment_to_write(index, end, length as u64)? {
+                None => match self.segment_to_write(index, size, end, length as u64)? {
                     Target::Here(segment) => {
                         found = segment;
                         Ok(&*found)
                     }
                     Target::There(shared, home) => Err((shared, home)),
+                    Target::CountAnew => continue,
                 },
             };
             match segment {
                 Ok(segment) => {
                     if goes_on {
-                        let rest = (likely.end - at).min(self.segment_size().bytes() - within);
+                        let rest = (likely.end - at).min(size.bytes() - within);
                         segment.foresee(within..within + bytes as u64, within + rest, self.punches());
                     }
                     // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.

@@ -61,7 +61,7 @@ impl File {
 
     /// Where other nodes share the file: has its segments be of `size`, for that reason, if there is none yet and
     /// nobody else has opened it. Returns the size in force, which all others that have the file open
-    /// [note](File::note_segment_size) before anybody reads or writes.
+    /// [note](File::note_segment_size) before anybody reads; a write that goes on meanwhile goes where it should.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`].
@@ -102,7 +102,12 @@ impl File {
 
     /// The segments in `range` of which this node knows no home.
     pub fn unplaced(&self, range: Range<FileOffset>) -> Vec<SegmentIndex> {
-        let size = self.segment_size().bytes();
+        self.unplaced_of(self.segment_size(), range)
+    }
+
+    /// The same, counted by that size.
+    pub(super) fn unplaced_of(&self, size: SegmentSize, range: Range<FileOffset>) -> Vec<SegmentIndex> {
+        let size = size.bytes();
         if range.is_empty() {
             return Vec::new();
         }
@@ -113,8 +118,8 @@ impl File {
 
     /// Gives segments homes, as far as they have none, to each of which about `each` bytes are going to be written;
     /// returns homes in force. The others that are about to write to them may [note](File::note_homes) these, without
-    /// asking. There are none where somebody has locked some of the file since before it had homes: who writes then has
-    /// to ask.
+    /// asking. There are none where somebody has locked some of the file since before it had homes, or where another
+    /// size of segments turns out to be in force: who writes then has to ask.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.
@@ -124,12 +129,12 @@ impl File {
         each: u64,
     ) -> Result<Vec<(SegmentIndex, NodeIndex)>> {
         let Some(shared) = &self.shared else { return Ok(homes.to_vec()) };
-        let wanted = self.by_position(shared, homes)?;
-        let placed = shared.place(&wanted, Filling::of(each, self.segment_size()))?;
-        // Noted by others, these would not tell them where to lock.
-        if shared.are_also_locked_at_master() {
+        let (wanted, size) = (self.by_position(shared, homes)?, self.segment_size());
+        let placed = shared.place(&wanted, size, Filling::of(each, size))?;
+        // Noted by others, homes would not tell them where to lock.
+        let Some(placed) = placed.filter(|_| !shared.are_also_locked_at_master()) else {
             return Ok(Vec::new());
-        }
+        };
         placed.into_iter().map(|(index, home)| Ok((index, shared.node_at(home)?))).collect()
     }
 

@@ -40,9 +40,9 @@ impl File {
     pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
         let all = range.clone();
         let is_whole_file = |shared: &Arc<SharedFile>| shared.has_many_segments(&(all.start.0..all.end.0));
-        let written = || match self.shared.as_ref().is_some_and(is_whole_file) {
+        let written = |size| match self.shared.as_ref().is_some_and(is_whole_file) {
             true => Vec::new(),
-            false => self.unplaced(all.clone()),
+            false => self.unplaced_of(size, all.clone()),
         };
         self.lock_and_claim(range, mode, &written)
     }
@@ -58,17 +58,24 @@ impl File {
         range: Range<FileOffset>,
         written: &dyn Fn(SegmentSize) -> Vec<SegmentIndex>,
     ) -> Result<RangeLock> {
-        self.lock_and_claim(range, Mode::Exclusive, &|| written(self.segment_size()))
+        self.lock_and_claim(range, Mode::Exclusive, written)
     }
 
     fn lock_and_claim(
         &self,
         range: Range<FileOffset>,
         mode: Mode,
-        written: &dyn Fn() -> Vec<SegmentIndex>,
+        written: &dyn Fn(SegmentSize) -> Vec<SegmentIndex>,
     ) -> Result<RangeLock> {
         let (range, end) = (range.start.0..range.end.0, range.end.0);
-        let claim = |shared: &SharedFile| self.claim_all(shared, &written(), end, Filling::Sparse);
+        let claim = |shared: &SharedFile| {
+            loop {
+                let size = self.segment_size();
+                if self.claim_all(shared, (&written(size), size), end, Filling::Sparse)? {
+                    return Ok(());
+                }
+            }
+        };
         RangeLock::acquire(&self.attachment, self.shared.as_ref(), range, mode, &claim)
     }
 
@@ -109,9 +116,11 @@ impl File {
         }
         let mut at = 0;
         while at < size {
-            let (index, within, bytes) = self.piece(at, size)?;
+            let segment_size = self.segment_size();
+            let (index, within, bytes) = self.piece(segment_size, at, size)?;
             let range = within..within + bytes as u64;
-            match self.segment_to_write(index, size, size - at)? {
+            match self.segment_to_write(index, segment_size, size, size - at)? {
+                Target::CountAnew => continue,
                 Target::Here(segment) => {
                     segment.allocate(range).map_err(|e| {
                         self.io(format!("preallocating segment {index} of {}", self.name()), e)
@@ -151,13 +160,18 @@ impl File {
         self.check_write(end)?;
         match self.unplaced(range).len() {
             0 | 1 => Ok(()),
-            _ => self.claim_all(shared, &written(size), end, Filling::of(bytes / (segments + 1), size)),
+            _ => {
+                let filling = Filling::of(bytes / (segments + 1), size);
+                // Where they are to be counted anew, the write itself asks for what it comes to.
+                self.claim_all(shared, (&written(size), size), end, filling).map(drop)
+            }
         }
     }
 
     /// Gives a segment a home, as a write does that ends at `end`, if it has none.
     pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
-        self.segment_to_write(index, end, 0).map(|_| ())
+        while let Target::CountAnew = self.segment_to_write(index, self.segment_size(), end, 0)? {}
+        Ok(())
     }
 
     /// The home that the placement gives to a segment of an access that ends at `end`.
@@ -167,18 +181,24 @@ impl File {
         self.placement.home(index, last, shared.node_names(), shared.own_node())
     }
 
-    /// Gives homes to those of the segments of an access that ends at `end` that have none.
+    /// Gives homes to those of the segments of an access that ends at `end`, counted by that size, that have none. False
+    /// where they are to be counted anew.
     fn claim_all(
         &self,
         shared: &SharedFile,
-        indices: &[SegmentIndex],
+        (indices, size): (&[SegmentIndex], SegmentSize),
         end: u64,
         filling: Filling,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let holes = indices.iter().filter(|index| self.attachment.home(**index) == Home::Hole);
         let home =
             |index: &SegmentIndex| Ok((*index, shared.position_of(self.home_for(shared, *index, end))?));
         let homes = holes.map(home).collect::<Result<Vec<_>>>()?;
-        homes.chunks(AT_ONCE).try_for_each(|some| shared.place(some, filling).map(|_| ()))
+        for some in homes.chunks(AT_ONCE) {
+            if shared.place(some, size, filling)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -30,6 +30,23 @@ const LOCATED: &str = "rank ";
 /// How many numbers can be agreed upon at once.
 pub(super) const MOST: usize = 6;
 
+/// Bytes of a length.
+const LENGTH: usize = 8;
+
+/// A member's part, of `length` bytes with its own length and what follows it.
+fn padded(own: &[u8], length: usize) -> Vec<u8> {
+    let mut padded = (own.len() as u64).to_ne_bytes().to_vec();
+    padded.extend_from_slice(own);
+    padded.resize(length, 0);
+    padded
+}
+
+fn unpadded(part: &[u8]) -> Vec<u8> {
+    let (length, text) = part.split_at(LENGTH);
+    let length = u64::from_ne_bytes(std::array::from_fn(|at| length[at])) as usize;
+    text[..length.min(text.len())].to_vec()
+}
+
 impl Team {
     /// Succeeds on all members, or fails on all with the failure of the first one where it failed. Returns on none
     /// before all have called it.
@@ -152,19 +169,10 @@ impl Team {
         if inverse == !(longest as i64) {
             return self.all_gather_equal(own);
         }
-        /// Bytes of a length.
-        const LENGTH: usize = 8;
-        let mut padded = (own.len() as u64).to_ne_bytes().to_vec();
-        padded.extend_from_slice(own);
-        padded.resize(LENGTH + longest, 0);
+        let padded = padded(own, LENGTH + longest);
         let mut all = vec![0; padded.len() * self.size()];
         self.tell(|means| means.all_gather(&padded, &mut all))?;
-        let part = |bytes: &[u8]| {
-            let (length, text) = bytes.split_at(LENGTH);
-            let length = u64::from_ne_bytes(std::array::from_fn(|at| length[at])) as usize;
-            text[..length.min(longest)].to_vec()
-        };
-        Ok(all.chunks_exact(padded.len()).map(part).collect())
+        Ok(all.chunks_exact(padded.len()).map(unpadded).collect())
     }
 
     /// The same, where all have the same length.
@@ -180,6 +188,28 @@ impl Team {
             }
             _ => Ok(vec![own.to_vec(); self.size()]),
         }
+    }
+
+    /// What all members have to tell, in their order, to member `root`; the others get none. Nobody gets any, and `None`
+    /// tells all of it, where it takes more than `most` bytes: each part takes as many as the longest one.
+    ///
+    /// # Errors
+    /// [`Error::Disunited`].
+    pub fn gather(&self, root: usize, own: &[u8], most: usize) -> Result<Option<Vec<Vec<u8>>>> {
+        if self.means.is_none() {
+            return Ok((own.len() <= most).then(|| vec![own.to_vec()]));
+        }
+        let [longest] = self.maxima([own.len() as i64])?;
+        let length = LENGTH + longest.unsigned_abs() as usize;
+        let Some(all) = length.checked_mul(self.size()).filter(|all| *all <= most) else { return Ok(None) };
+        let padded = padded(own, length);
+        let mut all = vec![0; if self.member() == root { all } else { 0 }];
+        if let Err(error) = self.tell(|means| means.gather(root, &padded, &mut all)) {
+            // Who has not noticed yet may still write into it.
+            std::mem::forget(all);
+            return Err(error);
+        }
+        Ok(Some(all.chunks_exact(length).map(unpadded).collect()))
     }
 
     /// Tells the other members something, if there are any. What keeps it from that names the file, if the team is for
@@ -233,6 +263,7 @@ mod tests {
             team.told::<Error>(0, Ok(vec![])).map(|_| ()),
             team.all_gather(b"own").map(|_| ()),
             team.all_gather_equal(b"own").map(|_| ()),
+            team.gather(0, b"own", usize::MAX).map(|_| ()),
         ];
         for outcome in outcomes {
             assert_eq!(outcome.unwrap_err().to_string(), APART);
@@ -260,6 +291,8 @@ mod tests {
         let failure = team.agree(Err(failure)).expect_err("it failed");
         assert_eq!((failure.kind(), failure.to_string()), (ErrorKind::NoSpace, "rank 0: full".into()));
         assert_eq!(team.all_gather(b"own").expect("nobody is missing"), [b"own"]);
+        assert_eq!(team.gather(0, b"own", 3).expect("nobody is missing"), Some(vec![b"own".to_vec()]));
+        assert_eq!(team.gather(0, b"own", 2).expect("nobody is missing"), None);
         assert_eq!(team.told::<Error>(0, Ok(vec![7; 99])).expect("nothing failed"), [7; 99]);
     }
 }

@@ -109,4 +109,8 @@ impl Means for Engine {
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
         self.run(all, |group, all| group.allgather(own, all), |group, all| group.allgather(own, all))
     }
+
+    fn gather(&self, root: usize, own: &[u8], all: &mut [u8]) -> Result<()> {
+        self.run(all, |group, all| group.gather(root, own, all), |group, all| group.gather(root, own, all))
+    }
 }

@@ -22,7 +22,7 @@ impl<F: FnMut(&[u8], &mut [u8]) -> Result<(), String> + Send> Gathering<F> {
         Gathering { gather: Mutex::new(gather), size }
     }
 
-    fn gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
+    fn everywhere(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
         let mut gather = self.gather.lock().unwrap_or_else(PoisonError::into_inner);
         gather(own, all).map_err(|problem| Error::Disunited { problem })
     }
@@ -32,7 +32,7 @@ impl<F: FnMut(&[u8], &mut [u8]) -> Result<(), String> + Send> Means for Gatherin
     fn maxima(&self, numbers: &mut [i64]) -> Result<()> {
         let own: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
         let mut all = vec![0; own.len() * self.size];
-        self.gather(&own, &mut all)?;
+        self.everywhere(&own, &mut all)?;
         for (at, bytes) in all.chunks_exact(size_of::<i64>()).enumerate() {
             let number = i64::from_ne_bytes(std::array::from_fn(|byte| bytes[byte]));
             let largest = &mut numbers[at % (own.len() / size_of::<i64>())];
@@ -43,14 +43,21 @@ impl<F: FnMut(&[u8], &mut [u8]) -> Result<(), String> + Send> Means for Gatherin
 
     fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
         let mut all = vec![0; bytes.len() * self.size];
-        self.gather(bytes, &mut all)?;
+        self.everywhere(bytes, &mut all)?;
         let length = bytes.len();
         bytes.copy_from_slice(&all[root * length..(root + 1) * length]);
         Ok(())
     }
 
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
-        self.gather(own, all)
+        self.everywhere(own, all)
+    }
+
+    fn gather(&self, _root: usize, own: &[u8], all: &mut [u8]) -> Result<()> {
+        if !all.is_empty() {
+            return self.everywhere(own, all);
+        }
+        self.everywhere(own, &mut vec![0; own.len() * self.size])
     }
 }
 
@@ -98,6 +105,13 @@ mod tests {
                     assert_eq!(told, [1; 500]);
                     let all: Vec<_> = (0..SIZE).map(|member| vec![member as u8; member * 20]).collect();
                     assert_eq!(team.all_gather(&all[member]).unwrap(), all);
+                    let gathered =
+                        team.gather(1, &all[member], usize::MAX).unwrap().expect("that is no limit");
+                    assert_eq!(gathered, if member == 1 { all.clone() } else { Vec::new() });
+                    let lengths: u64 =
+                        team.gather(0, &all[member], 3 * 48).unwrap().map_or(0, |all| all.len() as u64);
+                    assert_eq!(lengths, if member == 0 { 3 } else { 0 });
+                    assert!(team.gather(0, &all[member], 3 * 48 - 1).unwrap().is_none());
                     let full = || Error::OfMember { kind: ErrorKind::NoSpace, message: "full".into() };
                     let failed = team.agree(if member == 0 { Ok(()) } else { Err(full()) }).unwrap_err();
                     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use crate::attachment::Filling;
+use crate::attachment::{Filling, Given};
 use crate::cluster::wire::{FileTruth, Reply, Request, SegmentHome};
 use crate::cluster::{NodeIndex, install};
 use crate::error::Result;
@@ -15,12 +15,20 @@ use super::Agent;
 use super::files::Served;
 
 impl Agent {
-    pub(super) fn place(&self, file: FileId, homes: &[SegmentHome]) -> Result<Reply> {
+    pub(super) fn place(
+        &self,
+        file: FileId,
+        homes: &[SegmentHome],
+        segment_size: SegmentSize,
+    ) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         if homes.iter().any(|(_, home)| *home as usize >= served.attachment.nodes().len()) {
             return Err(self.cut_short());
         }
-        let homes = served.attachment.give_homes(homes, Filling::Sparse)?;
+        let homes = match served.attachment.give_homes(homes, segment_size, Filling::Sparse)? {
+            Given::Homes(homes) => homes,
+            Given::OtherSize(size) => return Ok(Reply::OtherSize(size)),
+        };
         let also_locked_at_master = served.attachment.writable()?.0.are_also_locked_at_master();
         Ok(Reply::Homes { homes, also_locked_at_master })
     }
@@ -35,18 +43,32 @@ impl Agent {
         let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let served = self.files.get(&self.context, file)?;
         let (state, _) = served.attachment.writable()?;
-        // Open only once: all who could claim a segment meanwhile are waiting for the answer.
-        if state.segments() == 0 && served.opens() <= 1 {
-            let truncations = state.truncations();
-            let manifest = served.attachment.settle_segment_size(segment_size, reason)?;
-            // Also nodes of which nobody has opened it may get segments; and what is found of them later, whoever is
-            // killed, has this size.
-            let nodes = self.nodes_of(&served, &manifest);
-            let also_locked_at_master = state.are_also_locked_at_master();
-            let truth = FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master };
-            self.context.ask_all(&nodes, &Request::Adopt { truth, durable: false })?;
+        // Open only once: nobody has counted by the old size but those who wait for the answer, and who writes by himself
+        // meanwhile, who gets no home for what he has counted.
+        if state.segments() == 0 && served.opens() <= 1 && state.begin_settling() {
+            let settled = self.settle(&served, state, segment_size, reason);
+            state.end_settling();
+            settled?;
         }
         Ok(Reply::Size(served.attachment.segment_size().bytes()))
+    }
+
+    /// Settles the size of segments, and has all nodes know of it.
+    fn settle(
+        &self,
+        served: &Served,
+        state: &State,
+        segment_size: SegmentSize,
+        reason: SizeReason,
+    ) -> Result<()> {
+        let truncations = state.truncations();
+        let manifest = served.attachment.settle_segment_size(segment_size, reason)?;
+        // Also nodes of which nobody has opened it may get segments; and what is found of them later, whoever is
+        // killed, has this size.
+        let nodes = self.nodes_of(served, &manifest);
+        let also_locked_at_master = state.are_also_locked_at_master();
+        let truth = FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master };
+        self.context.ask_all(&nodes, &Request::Adopt { truth, durable: false }).map(drop)
     }
 
     pub(super) fn grow(&self, file: FileId, size: u64) -> Result<Reply> {

@@ -28,8 +28,8 @@ pub(crate) enum Request {
     Reopen { name: Vec<u8>, file: FileId, epoch: u64 },
     /// Makes a file known on a node.
     Install { truth: FileTruth },
-    /// Of the master: homes for segments that have none yet.
-    Place { file: FileId, homes: Vec<SegmentHome> },
+    /// Of the master: homes for segments that have none yet, and were counted by that size.
+    Place { file: FileId, homes: Vec<SegmentHome>, segment_size: SegmentSize },
     /// Of the master: segments of so many bytes, if the file has none yet and is open only once.
     Choose { file: FileId, segment_size: SegmentSize, reason: SizeReason },
     /// Of the master: the file is at least that long.

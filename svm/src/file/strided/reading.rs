@@ -76,10 +76,11 @@ impl<'f> StridedRead<'f> {
     /// Each place is valid for writes of a block, and not looked at, until this is finished or dropped. None lies in a
     /// mapping of the file's.
     pub unsafe fn get(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
-        let size = self.file.segment_size().bytes();
+        let segment_size = self.file.segment_size();
+        let size = segment_size.bytes();
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
-            let (index, within, _) = self.file.piece(rest.start, rest.end())?;
+            let (index, within, _) = self.file.piece(segment_size, rest.start, rest.end())?;
             let start = rest.start - within;
             let count = rest.whole_before(start + size);
             if count == 0 {

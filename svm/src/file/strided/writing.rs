@@ -16,7 +16,7 @@ use crate::file::mapped::{are_mapped, packed};
 use crate::file::{File, Target};
 use crate::segment::{Access, Division, Place, Segment};
 use crate::team::Team;
-use crate::units::{FileOffset, SegmentIndex};
+use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 use super::halves;
 
@@ -127,26 +127,32 @@ impl<'f> StridedWrite<'f> {
     /// # Safety
     /// Each block of memory is valid for reads. None lies in a mapping of the file's.
     pub unsafe fn put(&mut self, blocks: &Blocks, source: *const u8, stride: isize) -> Result<()> {
-        let size = self.file.segment_size().bytes();
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
-            let (index, within, _) = self.file.piece(rest.start, rest.end())?;
+            let size = self.file.segment_size();
+            let (index, within, _) = self.file.piece(size, rest.start, rest.end())?;
             let start = rest.start - within;
-            let count = rest.whole_before(start + size);
+            let count = rest.whole_before(start + size.bytes());
             if count == 0 {
                 // A block in two segments.
-                let (head, tail) = halves(&rest, start + size);
+                let (head, tail) = halves(&rest, start + size.bytes());
+                let within = head.within(start);
                 // SAFETY: the caller's promise; both are parts of a block.
                 unsafe {
-                    self.put_within(index, &head.within(start), head.end(), source, stride)?;
+                    if !self.put_within((index, size), &within, head.end(), source, stride)? {
+                        continue;
+                    }
                     self.put(&tail, source.add(head.length as usize), stride)?;
                 }
                 (rest, source) = (rest.behind(1), source.wrapping_offset(stride));
                 continue;
             }
             let part = rest.first(count);
+            let within = part.within(start);
             // SAFETY: the caller's promise.
-            unsafe { self.put_within(index, &part.within(start), part.end(), source, stride) }?;
+            if !unsafe { self.put_within((index, size), &within, part.end(), source, stride) }? {
+                continue;
+            }
             (rest, source) = (rest.behind(count), source.wrapping_offset(stride * count as isize));
         }
         Ok(())
@@ -164,21 +170,26 @@ impl<'f> StridedWrite<'f> {
         Ok(())
     }
 
+    /// Writes what lies in one segment, which was counted by that size. False where segments turn out to be of another
+    /// one: then nothing is written, and all is to be counted anew.
+    ///
     /// # Safety
     /// As [`StridedWrite::put`]; `blocks`, which end at `end` of the file, lie within the segment.
     unsafe fn put_within(
         &mut self,
-        index: SegmentIndex,
+        (index, size): (SegmentIndex, SegmentSize),
         blocks: &Blocks,
         end: u64,
         source: *const u8,
         stride: isize,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if are_mapped(blocks, source, stride) {
             // SAFETY: the caller's promise.
             let bytes = unsafe { packed(blocks, source, stride) };
             // SAFETY: the vector has the blocks, one behind the other, and is no mapping.
-            return unsafe { self.put_within(index, blocks, end, bytes.as_ptr(), blocks.length as isize) };
+            return unsafe {
+                self.put_within((index, size), blocks, end, bytes.as_ptr(), blocks.length as isize)
+            };
         }
         let start = end - blocks.end();
         let gap = (start + blocks.start).saturating_sub(self.behind).max(blocks.stride);
@@ -187,7 +198,7 @@ impl<'f> StridedWrite<'f> {
         self.behind = end;
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.leave_segment();
-            match self.file.segment_to_write(index, self.bounds.end, self.dense)? {
+            match self.file.segment_to_write(index, size, self.bounds.end, self.dense)? {
                 Target::Here(segment) => {
                     if self.place == Place::New && !likely.is_empty() {
                         let range = self.of_segment(&self.bounds, start);
@@ -200,11 +211,12 @@ impl<'f> StridedWrite<'f> {
                     unsafe { self.put_there(shared, home, index, blocks, source, stride) }?;
                     let grown = if self.scatter.is_some() { &mut self.grown_there } else { &mut self.grown };
                     *grown = end.max(*grown);
-                    return Ok(());
+                    return Ok(true);
                 }
+                Target::CountAnew => return Ok(false),
             }
         }
-        let Some(segment) = &self.here else { return Ok(()) };
+        let Some(segment) = &self.here else { return Ok(true) };
         let access = Access { bytes: self.bytes, place: self.place, likely };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
         let written = unsafe {
@@ -214,7 +226,7 @@ impl<'f> StridedWrite<'f> {
         match written {
             Ok(()) => {
                 self.grown = self.grown.max(end);
-                Ok(())
+                Ok(true)
             }
             Err((done, e)) => {
                 if done > 0 {
