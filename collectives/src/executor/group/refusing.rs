@@ -42,10 +42,9 @@ impl Group {
         if self.refused.is_some() || self.size() == 1 {
             return;
         }
-        let is_known = matches!(
-            error,
-            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) | Error::Refused { .. }
-        );
+        // A refusal is none of this group's: where those are met, `refused` is set.
+        let is_known =
+            matches!(error, Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }));
         if is_known {
             self.refused = Some(Box::new(error.clone()));
             return;

@@ -63,16 +63,25 @@ impl TwoLevelGroup {
         if let Some(error) = &self.all.refused {
             return Err((**error).clone());
         }
-        body(self).inspect_err(|error| {
-            // Before the messenger is closed, which may take a while.
-            if let Some(node) = &mut self.node {
-                node.refuse_next(error);
-            }
-            self.all.give_up(error);
-            if let Some(first) = &mut self.first {
-                first.give_up(error);
-            }
-        })
+        let done = body(self);
+        // Also where `body` makes nothing of an error of the members by messages alone: they have heard that this one
+        // has left.
+        if let Some(error) = done.as_ref().err().or(self.all.refused.as_deref()).cloned() {
+            self.give_up(&error);
+        }
+        done
+    }
+
+    #[cold]
+    fn give_up(&mut self, error: &Error) {
+        // Before the messenger is closed, which may take a while.
+        if let Some(node) = &mut self.node {
+            node.refuse_next(error);
+        }
+        self.all.give_up(error);
+        if let Some(first) = &mut self.first {
+            first.give_up(error);
+        }
     }
 }
 

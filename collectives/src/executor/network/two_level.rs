@@ -149,9 +149,12 @@ impl TwoLevelGroup {
         self.longest_element
     }
 
-    /// All members, by messages alone. Who fails there, leaves the group of two levels, too.
-    pub fn flat(&mut self) -> &mut NetworkGroup {
-        &mut self.all
+    /// Has all members do `body`, by messages alone. Who fails there, leaves the group of two levels, too.
+    ///
+    /// # Errors
+    /// That of `body`.
+    pub fn flat<T>(&mut self, body: impl FnOnce(&mut NetworkGroup) -> Result<T>) -> Result<T> {
+        self.attempt(|group| body(&mut group.all))
     }
 
     /// Has `meanwhile` called again and again while this member waits for others, as [`Group::do_meanwhile`] has it.
