@@ -1,13 +1,15 @@
-//! Members that leave because of something that is none of their node's: all others end.
+//! Members that leave because of something that is none of their node's, or none of their group's: all others end.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use svmio_collectives::Algorithm;
-use svmio_collectives::executor::{Elementwise, Error, GroupSettings, NetworkSettings, TwoLevelGroup};
+use svmio_collectives::executor::{
+    Elementwise, Error, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
+};
 use svmio_transport::back_end::BackEnd;
-use svmio_transport::{Rank, SegmentId};
+use svmio_transport::{Rank, SegmentId, shm};
 
 use crate::failing::Failing;
 use crate::seats::{Seat, fresh_id, on_nodes, on_nodes_by};
@@ -124,4 +126,55 @@ fn who_is_told_in_a_barrier_tells_its_node() {
     );
     assert!(matches!(passes.1, Some(Error::Refused { member: 1, .. })), "{:?}", passes.1);
     assert!(ended.iter().all(|(_, error, _)| error.is_some()), "{ended:?}");
+}
+
+fn lose(seat: &Seat, lost: Rank) {
+    seat.fabrics.job().membership().declare_lost(lost, "the test says so");
+}
+
+#[test]
+fn the_loss_of_one_of_another_group_of_the_same_messenger_ends_this_one_for_all() {
+    let (id, another, joined) = (fresh_id(), fresh_id(), Barrier::new(3));
+    let ended = come_to(Seat::of_jobs(shm::within_process(3)), move |rank, seat| {
+        let watched: &[Rank] = if rank == Rank(0) { &[Rank(1), Rank(2)] } else { &[Rank(0)] };
+        seat.messenger.watch(watched);
+        let join = |members: [Rank; 2], id| {
+            let settings = NetworkSettings::default();
+            NetworkGroup::join(&seat.fabrics, &seat.messenger, &members, id, settings).unwrap()
+        };
+        let mut group = (rank != Rank(2)).then(|| join([Rank(0), Rank(1)], id));
+        let other = (rank != Rank(1)).then(|| join([Rank(0), Rank(2)], another));
+        if let Some(group) = &mut group {
+            group.allreduce(&mut [1; 8], &sum()).unwrap();
+        }
+        joined.wait();
+        lose(seat, Rank(2));
+        let error =
+            group.as_mut().map(|group| group.allreduce(&mut [1; 8], &sum()).expect_err("one is lost"));
+        (error, group, other)
+    });
+    let is_lost = |error: &Option<Error>| matches!(error, Some(Error::Fabric(error)) if error.lost_peer() == Some(Rank(2)));
+    assert!(is_lost(&ended[0].0), "{:?}", ended[0].0);
+}
+
+#[test]
+fn and_for_all_of_its_node() {
+    const LOST: Rank = Rank(3);
+    let (id, another, joined) = (fresh_id(), fresh_id(), Barrier::new(4));
+    let ended = come_to(on_nodes(&["a", "a", "b", "c"]), move |rank, seat| {
+        let watched = if rank == Rank(0) { ranks(4) } else { ranks(3) };
+        seat.messenger.watch(&watched);
+        let mut group = (rank != LOST).then(|| join(seat, &ranks(3), id, NetworkSettings::default()));
+        let is_of_other = rank == Rank(0) || rank == LOST;
+        let other = is_of_other.then(|| join(seat, &[Rank(0), LOST], another, NetworkSettings::default()));
+        if let Some(group) = &mut group {
+            group.allreduce(&mut [1; 8], &sum()).unwrap();
+        }
+        joined.wait();
+        lose(seat, LOST);
+        let error =
+            group.as_mut().map(|group| group.allreduce(&mut [1; 8], &sum()).expect_err("one is lost"));
+        (error, group, other)
+    });
+    assert!(matches!(ended[1].0, Some(Error::Refused { member: 0, .. })), "{:?}", ended[1].0);
 }

@@ -1,7 +1,5 @@
 //! A member that cannot do an operation tells the others, so that nobody waits for it.
 
-use svmio_transport::Error as FabricError;
-
 use super::Group;
 use crate::executor::arguments;
 use crate::executor::board::{Awaited, Board, Places, Refusal};
@@ -43,9 +41,7 @@ impl Group {
             return;
         }
         // A refusal is none of this group's: where those are met, `refused` is set.
-        let is_known =
-            matches!(error, Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }));
-        if is_known {
+        if error.is_heard_by_all(&self.watched) {
             self.refused = Some(Box::new(error.clone()));
             return;
         }

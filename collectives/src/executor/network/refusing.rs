@@ -10,8 +10,6 @@
 //! Who waits, waits for somebody: for one who has left, or for one who waits himself. So all end, one after the other.
 //! Of a lost member all hear by themselves, and that it was lost.
 
-use svmio_transport::Error as FabricError;
-
 use super::group::NetworkGroup;
 use super::two_level::TwoLevelGroup;
 use crate::executor::error::{Error, Result};
@@ -41,7 +39,7 @@ impl NetworkGroup {
             return;
         }
         self.refused = Some(Box::new(error.clone()));
-        if is_heard_by_all(error) || self.size() == 1 {
+        if error.is_heard_by_all(&self.watched) || self.size() == 1 {
             return;
         }
         self.barrier.refuse();
@@ -83,9 +81,4 @@ impl TwoLevelGroup {
             first.give_up(error);
         }
     }
-}
-
-/// Whether the fabric tells all members of what has gone wrong.
-fn is_heard_by_all(error: &Error) -> bool {
-    matches!(error, Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }))
 }

@@ -116,7 +116,9 @@ impl TwoLevelGroup {
                 let settings = NetworkSettings { barrier: None, ..alone };
                 // Within the attempt: the first members of other nodes hear of what fails within this one.
                 let node = node()?;
-                let first = NetworkGroup::join(fabrics, messenger, &ranks(&heads), part(2), settings)?;
+                let mut first = NetworkGroup::join(fabrics, messenger, &ranks(&heads), part(2), settings)?;
+                // All members hear of those by the messenger, which is that of all.
+                first.watch(members);
                 Ok((node, Some(first)))
             }),
             _ => Ok((node()?, None)),
