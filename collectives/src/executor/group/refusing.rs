@@ -64,11 +64,8 @@ impl Group {
     pub fn withdraw(&mut self, reason: &str) {
         let error = Error::Host { reason: reason.to_owned() };
         self.refuse_next(&error);
-        let own = error.clone();
-        if self.start((), move |_, ()| Err(own)).is_err() {
-            // Without what carries operations out, none was begun there.
-            self.in_background().refuse(1, &error);
-        }
+        // Where nothing carries operations out in the background, the others have heard of that.
+        drop(self.start((), move |_, ()| Err(error)));
     }
 
     /// A check of what the next operation is given: all others are told where it fails.
