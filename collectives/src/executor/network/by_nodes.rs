@@ -137,7 +137,7 @@ impl TwoLevelGroup {
                         .map(|from| from * size * length)
                         .map(move |at| at + target.start..at + target.end)
                 });
-                let leaving: Vec<u8> = parts.flat_map(|part| &held[part]).copied().collect();
+                let leaving = parts.map(|part| &held[part]).collect::<Vec<_>>().concat();
                 // What comes from a node is as long as what goes to it.
                 let mut coming = vec![0; leaving.len()];
                 match &mut group.first {
@@ -249,8 +249,8 @@ impl TwoLevelGroup {
             counts.iter().try_for_each(|&count| check_elements(count, operation))?;
             let blocks = one_behind_the_other(counts.iter().copied());
             let order: Vec<usize> = group.nodes.iter().flatten().copied().collect();
-            let mut sum: Vec<u8> =
-                order.iter().flat_map(|&member| &data[blocks[member].clone()]).copied().collect();
+            let parts = order.iter().map(|&member| &data[blocks[member].clone()]);
+            let mut sum = parts.collect::<Vec<_>>().concat();
             let ranges = one_behind_the_other(order.iter().map(|&member| counts[member]));
             let nodes = group.ranges_of_nodes(&ranges);
             let own_node = group.own_node();
@@ -305,7 +305,7 @@ impl TwoLevelGroup {
     /// Parts in the order of members, in that of nodes.
     fn by_nodes(&self, data: &[u8], length: usize) -> Vec<u8> {
         let members = self.nodes.iter().flatten();
-        members.flat_map(|member| &data[member * length..][..length]).copied().collect()
+        members.map(|member| &data[member * length..][..length]).collect::<Vec<_>>().concat()
     }
 
     /// The reverse.
