@@ -299,22 +299,15 @@ impl TwoLevelGroup {
         self.attempt(|group| {
             let length = own.len();
             check_length("what is gathered", into.len(), length * group.size())?;
-            // Node by node: where that is the order of members, straight into its place.
-            let mut by_node = if group.is_ordered { Vec::new() } else { vec![0; into.len()] };
-            let target: &mut [u8] = if group.is_ordered { into } else { &mut by_node };
-            let gathered = group.allgather_by_nodes(own, target);
-            by_node = kept_after_errors(by_node, gathered)?;
-            if !group.is_ordered && length > 0 {
-                let members = group.nodes.iter().flatten();
-                for (&member, bytes) in members.zip(by_node.chunks_exact(length)) {
-                    into[member * length..][..length].copy_from_slice(bytes);
-                }
+            if group.is_ordered || length == 0 {
+                return group.allgather_by_nodes(own, into);
             }
-            Ok(())
+            let mut blocks: Vec<&mut [u8]> = into.chunks_exact_mut(length).collect();
+            group.allgather_blocks_from(own, &mut blocks)
         })
     }
 
-    /// `target` becomes all members' `own`, node by node.
+    /// `target` becomes all members' `own`, node by node: straight into its place where that is the order of members.
     fn allgather_by_nodes(&mut self, own: &[u8], target: &mut [u8]) -> Result<()> {
         let blocks: Vec<Range<usize>> = self
             .nodes
