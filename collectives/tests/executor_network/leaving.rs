@@ -88,8 +88,8 @@ fn nor_where_the_failure_is_passed_over() {
     });
 }
 
-/// Members 1 and 3 end in a barrier that members 0 and 2 get through: of 1, who has failed in nothing itself, 0 hears by
-/// their node's memory.
+/// Members 1 and 3 end in a barrier that members 0 and 2 get through: of 1, who has failed in nothing itself, 0 hears
+/// by their node's memory.
 #[test]
 fn who_is_told_in_a_barrier_tells_its_node() {
     const FAILING: Rank = Rank(3);
@@ -153,8 +153,8 @@ fn the_loss_of_one_of_another_group_of_the_same_messenger_ends_this_one_for_all(
             group.as_mut().map(|group| group.allreduce(&mut [1; 8], &sum()).expect_err("one is lost"));
         (error, group, other)
     });
-    let is_lost = |error: &Option<Error>| matches!(error, Some(Error::Fabric(error)) if error.lost_peer() == Some(Rank(2)));
-    assert!(is_lost(&ended[0].0), "{:?}", ended[0].0);
+    let Some(Error::Fabric(error)) = &ended[0].0 else { panic!("{:?}", ended[0].0) };
+    assert_eq!(error.lost_peer(), Some(Rank(2)), "{error}");
 }
 
 #[test]
