@@ -315,7 +315,7 @@ impl TwoLevelGroup {
     }
 
     /// Whether something goes by nodes of which a first member keeps so many bytes: the same at all members.
-    fn goes_by_nodes(&self, bytes: usize) -> bool {
+    pub(super) fn goes_by_nodes(&self, bytes: usize) -> bool {
         self.nodes.len() < self.size() && bytes <= MOST
     }
 
@@ -349,7 +349,7 @@ impl TwoLevelGroup {
     }
 
     /// The reverse.
-    fn to_members(&self, data: &[u8], length: usize, into: &mut [u8]) {
+    pub(super) fn to_members(&self, data: &[u8], length: usize, into: &mut [u8]) {
         for (&member, part) in self.nodes.iter().flatten().zip(data.chunks_exact(length.max(1))) {
             into[member * length..][..length].copy_from_slice(part);
         }

@@ -302,8 +302,15 @@ impl TwoLevelGroup {
             if group.is_ordered || length == 0 {
                 return group.allgather_by_nodes(own, into);
             }
-            let mut blocks: Vec<&mut [u8]> = into.chunks_exact_mut(length).collect();
-            group.allgather_blocks_from(own, &mut blocks)
+            if !group.goes_by_nodes(into.len()) {
+                let mut blocks: Vec<&mut [u8]> = into.chunks_exact_mut(length).collect();
+                return group.allgather_blocks_from(own, &mut blocks);
+            }
+            let mut by_node = vec![0; into.len()];
+            let gathered = group.allgather_by_nodes(own, &mut by_node);
+            by_node = kept_after_errors(by_node, gathered)?;
+            group.to_members(&by_node, length, into);
+            Ok(())
         })
     }
 
