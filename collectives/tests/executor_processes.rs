@@ -43,6 +43,8 @@ enum Plan {
     Dying,
     /// Rank 2 has no memory left when it has exported its own.
     Short,
+    /// Rank 1 has no memory left for what carries operations out in the background.
+    Bare,
     /// Nothing is outstanding: nothing runs, and nothing is left of a group that was dropped.
     Idle,
 }
@@ -189,9 +191,7 @@ fn short(fabric: &Fabric) {
     first.barrier().unwrap();
     if fabric.rank() == Rank(2) {
         // Enough for its own segment, of two lanes with eight slots each, and for half of another one.
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
-        let limit = pages * rustix::param::page_size() as u64 + 24 * SLOT as u64;
+        let limit = address_space() + 24 * SLOT as u64;
         let limit = Rlimit { current: Some(limit), ..getrlimit(Resource::As) };
         setrlimit(Resource::As, limit).unwrap();
     }
@@ -204,6 +204,38 @@ fn short(fabric: &Fabric) {
         other => panic!("{other}"),
     }
     first.barrier().unwrap();
+}
+
+/// Who cannot begin an operation in the background at all is waited for by nobody, then and later.
+fn bare(fabric: &Fabric) {
+    let mut group = group(fabric, &[0, 1, 2], 0, GroupSettings::default());
+    group.barrier().unwrap();
+    if fabric.rank() == Rank(1) {
+        let before = getrlimit(Resource::As);
+        // As much as there is, and less than a stack.
+        let limit = Rlimit { current: Some(address_space() + (4 << 20)), ..before };
+        setrlimit(Resource::As, limit).unwrap();
+        let begun = group.ibarrier();
+        setrlimit(Resource::As, before).unwrap();
+        let error = begun.expect_err("there is no memory for a stack").to_string();
+        // The others have heard that it does none: what it begins now would be no part of theirs.
+        let later = group.ibarrier().expect_err("it has said that it does none").to_string();
+        assert!(later.contains(&error), "{later}, after {error}");
+    } else {
+        for _ in 0..2 {
+            let error = group.ibarrier().unwrap().wait().expect_err("one does none");
+            assert!(matches!(error, Error::Refused { member: 1, .. }), "{error}");
+        }
+    }
+    // What is waited for goes on.
+    group.barrier().unwrap();
+}
+
+/// In bytes.
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
 }
 
 fn idle(fabric: &Fabric) {
@@ -266,6 +298,7 @@ fn rank_process() {
         Plan::Storm { barriers, counters } => storm(fabric, barriers, &Counters::open(&counters)),
         Plan::Dying => dying(fabric),
         Plan::Short => short(fabric),
+        Plan::Bare => bare(fabric),
         Plan::Idle => idle(fabric),
     }
     // After a loss, the end of the job is an error.
@@ -357,6 +390,11 @@ fn a_process_that_cannot_join_ends_that_for_all() {
     for size in [3, 5] {
         run(size, "shm", &Plan::Short, &[]);
     }
+}
+
+#[test]
+fn a_process_without_memory_for_its_background_keeps_no_other_waiting() {
+    run(3, "shm", &Plan::Bare, &[]);
 }
 
 #[test]

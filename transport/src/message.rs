@@ -367,9 +367,10 @@ impl Messenger {
     /// Ends it, as dropping does.
     pub fn close(self) {}
 
-    /// Ends it for all who have it: it is not to be used any more.
+    /// Ends it for all who have it: it is not to be used any more. Peers hear of that also where one is lost that this
+    /// process [watches](Self::watch), and they may not.
     pub fn end(&self) {
-        self.engine.close();
+        self.engine.close_to_all();
     }
 
     fn engine(&self) -> &Engine {

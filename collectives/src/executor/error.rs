@@ -117,6 +117,16 @@ impl Error {
         Self::Refused { member, reason: "it has left the group".to_owned() }
     }
 
+    /// Whether the fabric tells all by itself of what has gone wrong who hear of the loss of any of `watched`. Of the
+    /// loss of another one, as of one of another group whose messages go the same way, they may never hear.
+    pub(crate) fn is_heard_by_all(&self, watched: &[Rank]) -> bool {
+        match self {
+            Self::Fabric(FabricError::PeerLost { rank, .. }) => watched.contains(rank),
+            Self::Fabric(FabricError::Ending { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Who is to be named to those who wait for the member `own`, which has met this error and leaves: the one who has
     /// left first, as far as is known. Nobody where they hear by themselves of what is behind it.
     pub(super) fn who_leaves(&self, own: usize) -> Option<usize> {

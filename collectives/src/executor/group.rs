@@ -90,8 +90,8 @@ pub struct Group {
     ways: Ways,
     /// Where operations stop that would have to wait, in a group that carries them out in the background.
     pause: Option<Pause>,
-    /// What carries out operations in the background, once there was one.
-    progress: Option<Progress>,
+    /// What carries out operations in the background, once there was one; or why nothing does.
+    progress: Option<Result<Progress, Box<Error>>>,
     fabric: Fabric,
     segments: Arc<Segments>,
 }

@@ -2,11 +2,12 @@
 //! same.
 
 use std::ops::Range;
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use svmio_collectives::components::{Collectives, Error};
+use svmio_collectives::components::{Collectives, Error, Team};
+use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::{Rank, SegmentId, shm};
 
 use super::{SPACE, configured, sum, team};
@@ -168,5 +169,35 @@ fn a_block_that_ends_before_it_begins_is_empty_by_every_component() {
         for other in others {
             assert_eq!(first, other, "{name}");
         }
+    }
+}
+
+/// A messenger that serves two teams fails for one of them, too, when somebody of the other one is lost.
+#[test]
+fn the_loss_of_one_of_another_team_of_the_same_messenger_ends_this_one_for_all() {
+    let (sender, ended) = mpsc::channel();
+    let (both, mut fabrics) = (Arc::new(Barrier::new(2)), shm::within_process(3));
+    let _of_other_team = fabrics.pop();
+    for fabric in fabrics {
+        let (sender, both) = (sender.clone(), Arc::clone(&both));
+        thread::spawn(move || {
+            let (members, lost) = ([Rank(0), Rank(1)], Rank(2));
+            let messenger = Messenger::open(&fabric, Port::FIRST, &MessageSettings::default()).unwrap();
+            let (own, messenger) = (fabric.rank(), Arc::new(messenger));
+            // Of the other team there is nothing else here than that member 0 watches whom it waits for there.
+            let watched: &[Rank] = if own == Rank(0) { &[Rank(1), lost] } else { &[Rank(0)] };
+            messenger.watch(watched);
+            let team = Team::new(&fabric, &members, SegmentId::new(SPACE, 0), messenger).unwrap();
+            let mut basic = configured(COMPONENTS[2]).select(&team).unwrap();
+            basic.allreduce(&mut [1; 8], &sum()).unwrap();
+            both.wait();
+            fabric.membership().declare_lost(lost, "the test says so");
+            let error = (0..2).find_map(|_| basic.allreduce(&mut [1; 8], &sum()).err());
+            sender.send((own, error, basic, team, fabric)).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        let (own, error, ..) = ended.recv_timeout(LIMIT).expect("a member does not end");
+        assert!(error.is_some(), "rank {own}");
     }
 }

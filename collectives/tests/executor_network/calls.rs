@@ -214,7 +214,7 @@ pub(crate) fn done_on_two_levels(
             let data = give(lengths[..size].iter().sum());
             group.reduce_scatter(&data, &counts, &mut into, &*operation(*commutes)).map(|()| into)
         }
-        other => done(group.flat(), other, number),
+        other => group.flat(|all| done(all, other, number)),
     }
 }
 

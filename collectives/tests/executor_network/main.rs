@@ -9,7 +9,11 @@ mod coming_and_going;
 mod counting;
 #[path = "../calls/data.rs"]
 mod data;
+#[path = "../../src/executor/failing.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod failing;
 mod joining;
+mod leaving;
 mod lending;
 mod over_channels;
 mod refusing;

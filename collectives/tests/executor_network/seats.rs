@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use svmio_collectives::executor::Fabrics;
-use svmio_transport::back_end::Prepared;
+use svmio_transport::back_end::{BackEnd, Prepared};
 use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::ofi::{self, OfiSettings};
 use svmio_transport::{Fabric, JobSecret, Membership, Rank, SegmentId};
@@ -51,6 +51,14 @@ pub(crate) fn on_all<T: Send>(seats: &[Seat], members: &[Rank], body: impl Fn(&S
 
 /// Ranks over the loopback interface, on the nodes of those names, with shared memory within each.
 pub(crate) fn on_nodes(nodes: &[&str]) -> Vec<Seat> {
+    on_nodes_by(nodes, |_, back_end| back_end)
+}
+
+/// The same, each over what `wrap` makes of its job's back end.
+pub(crate) fn on_nodes_by(
+    nodes: &[&str],
+    wrap: impl Fn(Rank, Arc<dyn BackEnd>) -> Arc<dyn BackEnd>,
+) -> Vec<Seat> {
     let secret = JobSecret::random().unwrap();
     let settings = OfiSettings { address: "127.0.0.1".into(), ..OfiSettings::default() };
     let prepared: Vec<_> = nodes.iter().map(|_| ofi::prepare(&settings, &secret).unwrap()).collect();
@@ -58,7 +66,7 @@ pub(crate) fn on_nodes(nodes: &[&str]) -> Vec<Seat> {
     let names: Vec<String> = nodes.iter().map(|&node| node.to_owned()).collect();
     let join = |(rank, prepared): (u32, Box<dyn Prepared>)| {
         let membership = Arc::new(Membership::new(Rank(rank), names.clone()));
-        Fabric::new(prepared.join(membership, addresses.clone()).unwrap())
+        Fabric::new(wrap(Rank(rank), prepared.join(membership, addresses.clone()).unwrap()))
     };
     let jobs: Vec<Fabric> = (0..nodes.len() as u32).zip(prepared).map(join).collect();
     thread::scope(|scope| {

@@ -21,13 +21,24 @@ use super::wire::Packet;
 use crate::back_end::Waited;
 use crate::error::{Error, Result};
 use crate::ports::Notice;
+use crate::units::Rank;
 
 /// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
 const REST: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Makes sure that what was sent has arrived, and ends the service thread. Only the first time.
+    /// Makes sure that what was sent has arrived, and ends the service thread. Only the first time. Where one that is
+    /// watched is lost, all others are left to hear of that.
     pub(super) fn close(&self) {
+        self.close_to(|peer| self.check(peer).is_ok());
+    }
+
+    /// The same where peers are told that it ends also if one that is watched is lost: they may not watch that one.
+    pub(super) fn close_to_all(&self) {
+        self.close_to(|peer| self.context.fabric.membership().check(peer).is_ok());
+    }
+
+    fn close_to(&self, is_told: impl Fn(Rank) -> bool) {
         // Acquire: who comes second finds all done by the same thread, or by one that it was handed on by.
         if self.is_stopping.load(Ordering::Acquire) {
             return;
@@ -45,7 +56,7 @@ impl Engine {
         self.is_unserved.store(true, Ordering::Release);
         self.links.iter().for_each(|link| link.take_turn().leave_kept());
         // The last thing that is written: nobody else writes any more.
-        self.take_leave();
+        self.take_leave(is_told);
         self.notify_waiting();
         self.remove_provider();
     }
@@ -66,10 +77,10 @@ impl Engine {
         context.fabric.notify(Notice::HasClosed { space: context.space, number }, waiting);
     }
 
-    /// Tells the peers that nothing more comes, and nothing is wanted any more.
-    fn take_leave(&self) {
+    /// Tells those peers that nothing more comes, and nothing is wanted any more.
+    fn take_leave(&self, is_told: impl Fn(Rank) -> bool) {
         let own = self.context.fabric.rank();
-        for link in self.links.iter().filter(|link| link.peer != own && self.check(link.peer).is_ok()) {
+        for link in self.links.iter().filter(|link| link.peer != own && is_told(link.peer)) {
             let mut state = link.take_turn();
             if let Err(error) = state.take_leave(link) {
                 tracing::debug!(rank = %own, peer = %link.peer, %error, "it is not told that its messages end");

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use svmio_transport::Error as FabricError;
+use svmio_transport::Rank;
 
 use super::Basic;
 use crate::components::error::{Error, Result};
@@ -21,17 +21,20 @@ impl Basic {
         body(self).inspect_err(|error| {
             self.refused = Some(error.clone());
             // Alone, nobody waits; and the messages may be those of other teams.
-            if !is_heard_by_all(error) && self.team.size() > 1 {
+            if !is_heard_by_all(error, self.team.members()) && self.team.size() > 1 {
                 self.team.messenger().end();
             }
         })
     }
 }
 
-/// Whether the fabric tells all members of what has gone wrong.
-fn is_heard_by_all(error: &Error) -> bool {
-    let (Error::Fabric(error) | Error::Executor(ExecutorError::Fabric(error))) = error else { return false };
-    matches!(error, FabricError::PeerLost { .. } | FabricError::Ending { .. })
+/// Whether the fabric tells all of `members` of what has gone wrong.
+fn is_heard_by_all(error: &Error, members: &[Rank]) -> bool {
+    match error {
+        Error::Fabric(error) => ExecutorError::from(error.clone()).is_heard_by_all(members),
+        Error::Executor(error) => error.is_heard_by_all(members),
+        _ => false,
+    }
 }
 
 macro_rules! attempt {

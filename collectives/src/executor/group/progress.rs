@@ -80,15 +80,30 @@ impl Group {
         buffers: B,
         work: impl FnOnce(&mut Group, &mut B) -> Result<()> + Send + 'static,
     ) -> Result<Request<B>> {
-        if self.progress.is_none() {
-            self.progress = Some(Progress::new(self)?);
-        }
-        let progress = self.progress.as_ref().ok_or(Error::Panicked)?;
+        let progress = self.progress()?;
+        let shared = Arc::clone(&progress.shared);
         let completion = Arc::new(Completion::default());
-        let backlog = Arc::clone(&progress.shared.backlog);
-        let task = request::task(backlog, Arc::clone(&completion), buffers, work);
-        progress.shared.push(task);
-        Ok(Request::new(Arc::clone(&progress.shared), completion, self.meanwhile))
+        let task = request::task(Arc::clone(&shared.backlog), Arc::clone(&completion), buffers, work);
+        shared.push(task);
+        Ok(Request::new(shared, completion, self.meanwhile))
+    }
+
+    /// What carries operations out in the background. Where it cannot be had, the others hear of it, once and for all:
+    /// what is begun later would be none of what they have begun.
+    fn progress(&mut self) -> Result<&Progress> {
+        if self.progress.is_none() {
+            let made = Progress::new(self);
+            self.progress = Some(made.map_err(|error| {
+                let mut inner = self.in_background();
+                inner.refuse(1, &error);
+                inner.refused.unwrap_or_else(|| Box::new(error))
+            }));
+        }
+        match &self.progress {
+            Some(Ok(progress)) => Ok(progress),
+            Some(Err(error)) => Err((**error).clone()),
+            None => Err(Error::Panicked),
+        }
     }
 }
 

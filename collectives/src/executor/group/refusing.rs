@@ -1,7 +1,5 @@
 //! A member that cannot do an operation tells the others, so that nobody waits for it.
 
-use svmio_transport::Error as FabricError;
-
 use super::Group;
 use crate::executor::arguments;
 use crate::executor::board::{Awaited, Board, Places, Refusal};
@@ -42,11 +40,8 @@ impl Group {
         if self.refused.is_some() || self.size() == 1 {
             return;
         }
-        let is_known = matches!(
-            error,
-            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) | Error::Refused { .. }
-        );
-        if is_known {
+        // A refusal is none of this group's: where those are met, `refused` is set.
+        if error.is_heard_by_all(&self.watched) {
             self.refused = Some(Box::new(error.clone()));
             return;
         }
@@ -69,11 +64,8 @@ impl Group {
     pub fn withdraw(&mut self, reason: &str) {
         let error = Error::Host { reason: reason.to_owned() };
         self.refuse_next(&error);
-        let own = error.clone();
-        if self.start((), move |_, ()| Err(own)).is_err() {
-            // Without what carries operations out, none was begun there.
-            self.in_background().refuse(1, &error);
-        }
+        // Where nothing carries operations out in the background, the others have heard of that.
+        drop(self.start((), move |_, ()| Err(error)));
     }
 
     /// A check of what the next operation is given: all others are told where it fails.

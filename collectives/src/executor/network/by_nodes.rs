@@ -11,7 +11,8 @@
 //!
 //! What is so long that a node's first member would need much memory for it goes by messages alone, as all does where
 //! no two members are on one node. Within and between nodes, blocks lie in the order of nodes, and of the members of
-//! each.
+//! each. Only what all get of all needs no memory beside where it belongs: where it is long, each block comes there by
+//! itself. And a reduction's sum each member has beside its data anyway.
 
 use std::ops::Range;
 
@@ -137,7 +138,7 @@ impl TwoLevelGroup {
                         .map(|from| from * size * length)
                         .map(move |at| at + target.start..at + target.end)
                 });
-                let leaving: Vec<u8> = parts.flat_map(|part| &held[part]).copied().collect();
+                let leaving = parts.map(|part| &held[part]).collect::<Vec<_>>().concat();
                 // What comes from a node is as long as what goes to it.
                 let mut coming = vec![0; leaving.len()];
                 match &mut group.first {
@@ -178,39 +179,78 @@ impl TwoLevelGroup {
             if !group.goes_by_nodes(0) {
                 return group.all.allgather_blocks(blocks);
             }
-            let lengths = group.nodes.iter().flatten().map(|&member| blocks[member].len());
-            let ranges = one_behind_the_other(lengths);
-            let nodes = group.ranges_of_nodes(&ranges);
-            let own = group.member();
-            let mut all = vec![0; ranges.last().map_or(0, |range| range.end)];
-            let (own_node, own_place) = group.places[own];
-            match &mut group.node {
-                Some(node) => {
-                    let begin = nodes[own_node].start;
-                    let first = group.nodes[..own_node].iter().map(Vec::len).sum::<usize>();
-                    let parts: Vec<Range<usize>> = ranges[first..first + node.size()]
-                        .iter()
-                        .map(|range| range.start - begin..range.end - begin)
-                        .collect();
-                    let none: &mut [u8] = &mut [];
-                    let into = if own_place == 0 { &mut all[nodes[own_node].clone()] } else { none };
-                    let gathered = node.gatherv(0, blocks[own], into, &parts);
-                    all = kept_after_errors(all, gathered)?;
-                }
-                None => all[nodes[own_node].clone()].copy_from_slice(blocks[own]),
+            let length = blocks.iter().map(|block| block.len()).sum();
+            if group.goes_by_nodes(length) {
+                group.allgather_together(blocks)
+            } else {
+                group.allgather_apart(blocks)
             }
-            if let Some(first) = &mut group.first {
-                first.allgatherv(&mut all, &nodes)?;
-            }
-            if let Some(node) = &mut group.node {
-                let told = node.bcast(0, &mut all);
-                all = kept_after_errors(all, told)?;
-            }
-            for (&member, range) in group.nodes.iter().flatten().zip(ranges) {
-                blocks[member].copy_from_slice(&all[range]);
-            }
-            Ok(())
         })
+    }
+
+    /// All blocks one behind the other, beside where they belong: so each pair of nodes exchanges one message.
+    fn allgather_together(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        let lengths = self.nodes.iter().flatten().map(|&member| blocks[member].len());
+        let ranges = one_behind_the_other(lengths);
+        let nodes = self.ranges_of_nodes(&ranges);
+        let own = self.member();
+        let mut all = vec![0; ranges.last().map_or(0, |range| range.end)];
+        let (own_node, own_place) = self.places[own];
+        match &mut self.node {
+            Some(node) => {
+                let begin = nodes[own_node].start;
+                let first = self.nodes[..own_node].iter().map(Vec::len).sum::<usize>();
+                let parts: Vec<Range<usize>> = ranges[first..first + node.size()]
+                    .iter()
+                    .map(|range| range.start - begin..range.end - begin)
+                    .collect();
+                let none: &mut [u8] = &mut [];
+                let into = if own_place == 0 { &mut all[nodes[own_node].clone()] } else { none };
+                let gathered = node.gatherv(0, blocks[own], into, &parts);
+                all = kept_after_errors(all, gathered)?;
+            }
+            None => all[nodes[own_node].clone()].copy_from_slice(blocks[own]),
+        }
+        if let Some(first) = &mut self.first {
+            first.allgatherv(&mut all, &nodes)?;
+        }
+        if let Some(node) = &mut self.node {
+            let told = node.bcast(0, &mut all);
+            all = kept_after_errors(all, told)?;
+        }
+        for (&member, range) in self.nodes.iter().flatten().zip(ranges) {
+            blocks[member].copy_from_slice(&all[range]);
+        }
+        Ok(())
+    }
+
+    /// Each block straight to where it belongs: between nodes those of their first members, then those of their second
+    /// ones, and so on.
+    fn allgather_apart(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        let own = self.member();
+        let (own_node, own_place) = self.places[own];
+        if let Some(node) = &mut self.node {
+            if own_place == 0 {
+                let of_node = blocks.iter_mut().zip(&self.places).filter(|(_, place)| place.0 == own_node);
+                let mut of_node: Vec<&mut [u8]> = of_node.map(|(block, _)| &mut **block).collect();
+                node.gather_blocks_in_place(&mut of_node)?;
+            } else {
+                node.gather_blocks(0, blocks[own], &mut [])?;
+            }
+        }
+        if let Some(first) = &mut self.first {
+            let largest = self.nodes.iter().map(Vec::len).max().unwrap_or(0);
+            for place in 0..largest {
+                let mut of_nodes: Vec<&mut [u8]> = self.nodes.iter().map(|_| Default::default()).collect();
+                for (block, &(node, _)) in blocks.iter_mut().zip(&self.places).filter(|(_, at)| at.1 == place)
+                {
+                    of_nodes[node] = block;
+                }
+                first.allgather_blocks(&mut of_nodes)?;
+            }
+        }
+        let Some(node) = &mut self.node else { return Ok(()) };
+        blocks.iter_mut().try_for_each(|block| node.bcast(0, block))
     }
 
     /// The same, where each member's own is what it gives: `own`.
@@ -249,8 +289,8 @@ impl TwoLevelGroup {
             counts.iter().try_for_each(|&count| check_elements(count, operation))?;
             let blocks = one_behind_the_other(counts.iter().copied());
             let order: Vec<usize> = group.nodes.iter().flatten().copied().collect();
-            let mut sum: Vec<u8> =
-                order.iter().flat_map(|&member| &data[blocks[member].clone()]).copied().collect();
+            let parts = order.iter().map(|&member| &data[blocks[member].clone()]);
+            let mut sum = parts.collect::<Vec<_>>().concat();
             let ranges = one_behind_the_other(order.iter().map(|&member| counts[member]));
             let nodes = group.ranges_of_nodes(&ranges);
             let own_node = group.own_node();
@@ -275,7 +315,7 @@ impl TwoLevelGroup {
     }
 
     /// Whether something goes by nodes of which a first member keeps so many bytes: the same at all members.
-    fn goes_by_nodes(&self, bytes: usize) -> bool {
+    pub(super) fn goes_by_nodes(&self, bytes: usize) -> bool {
         self.nodes.len() < self.size() && bytes <= MOST
     }
 
@@ -305,11 +345,11 @@ impl TwoLevelGroup {
     /// Parts in the order of members, in that of nodes.
     fn by_nodes(&self, data: &[u8], length: usize) -> Vec<u8> {
         let members = self.nodes.iter().flatten();
-        members.flat_map(|member| &data[member * length..][..length]).copied().collect()
+        members.map(|member| &data[member * length..][..length]).collect::<Vec<_>>().concat()
     }
 
     /// The reverse.
-    fn to_members(&self, data: &[u8], length: usize, into: &mut [u8]) {
+    pub(super) fn to_members(&self, data: &[u8], length: usize, into: &mut [u8]) {
         for (&member, part) in self.nodes.iter().flatten().zip(data.chunks_exact(length.max(1))) {
             into[member * length..][..length].copy_from_slice(part);
         }

@@ -99,6 +99,8 @@ pub struct NetworkGroup {
     pub(super) barrier: Barriers,
     /// What every call ends with, once one has failed.
     pub(super) refused: Option<Box<Error>>,
+    /// Of whose loss all members hear by themselves: the members', and that of others of whom these may wait meanwhile.
+    pub(super) watched: Vec<Rank>,
 }
 
 impl NetworkGroup {
@@ -132,7 +134,7 @@ impl NetworkGroup {
         let barrier = Barriers::Flags(Box::new(Barrier::join_across(fabrics, members, id, &schedule)?));
         let (messenger, fabric) = (Arc::clone(messenger), fabrics.job().clone());
         let messages = OverFabric { messenger, ranks: members.to_vec(), own, fabric };
-        Ok(Self::of(Box::new(messages), settings, barrier))
+        Ok(Self { watched: members.to_vec(), ..Self::of(Box::new(messages), settings, barrier) })
     }
 
     /// The group of the members that a host library has messages between: barriers, and all else, go by these. All
@@ -151,7 +153,12 @@ impl NetworkGroup {
 
     fn of(messages: Box<dyn PointToPoint>, settings: NetworkSettings, barrier: Barriers) -> Self {
         let (size, own) = (messages.members(), messages.member());
-        Self { messages, size, own, settings, barrier, refused: None }
+        Self { messages, size, own, settings, barrier, refused: None, watched: Vec::new() }
+    }
+
+    /// Takes all members to hear by themselves of the loss of one of `ranks`, too.
+    pub(super) fn watch(&mut self, ranks: &[Rank]) {
+        self.watched.extend(ranks);
     }
 
     /// How many members there are.

@@ -10,8 +10,6 @@
 //! Who waits, waits for somebody: for one who has left, or for one who waits himself. So all end, one after the other.
 //! Of a lost member all hear by themselves, and that it was lost.
 
-use svmio_transport::Error as FabricError;
-
 use super::group::NetworkGroup;
 use super::two_level::TwoLevelGroup;
 use crate::executor::error::{Error, Result};
@@ -41,7 +39,7 @@ impl NetworkGroup {
             return;
         }
         self.refused = Some(Box::new(error.clone()));
-        if is_heard_by_all(error) || self.size() == 1 {
+        if error.is_heard_by_all(&self.watched) || self.size() == 1 {
             return;
         }
         self.barrier.refuse();
@@ -63,20 +61,24 @@ impl TwoLevelGroup {
         if let Some(error) = &self.all.refused {
             return Err((**error).clone());
         }
-        body(self).inspect_err(|error| {
-            // Before the messenger is closed, which may take a while.
-            if let Some(node) = &mut self.node {
-                node.refuse_next(error);
-            }
-            self.all.give_up(error);
-            if let Some(first) = &mut self.first {
-                first.give_up(error);
-            }
-        })
+        let done = body(self);
+        // Also where `body` makes nothing of an error of the members by messages alone: they have heard that this one
+        // has left.
+        if let Some(error) = done.as_ref().err().or(self.all.refused.as_deref()).cloned() {
+            self.give_up(&error);
+        }
+        done
     }
-}
 
-/// Whether the fabric tells all members of what has gone wrong.
-fn is_heard_by_all(error: &Error) -> bool {
-    matches!(error, Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }))
+    #[cold]
+    fn give_up(&mut self, error: &Error) {
+        // Before the messenger is closed, which may take a while.
+        if let Some(node) = &mut self.node {
+            node.refuse_next(error);
+        }
+        self.all.give_up(error);
+        if let Some(first) = &mut self.first {
+            first.give_up(error);
+        }
+    }
 }

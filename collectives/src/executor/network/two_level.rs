@@ -116,7 +116,9 @@ impl TwoLevelGroup {
                 let settings = NetworkSettings { barrier: None, ..alone };
                 // Within the attempt: the first members of other nodes hear of what fails within this one.
                 let node = node()?;
-                let first = NetworkGroup::join(fabrics, messenger, &ranks(&heads), part(2), settings)?;
+                let mut first = NetworkGroup::join(fabrics, messenger, &ranks(&heads), part(2), settings)?;
+                // All members hear of those by the messenger, which is that of all.
+                first.watch(members);
                 Ok((node, Some(first)))
             }),
             _ => Ok((node()?, None)),
@@ -149,9 +151,12 @@ impl TwoLevelGroup {
         self.longest_element
     }
 
-    /// All members, by messages alone. Who fails there, leaves the group of two levels, too.
-    pub fn flat(&mut self) -> &mut NetworkGroup {
-        &mut self.all
+    /// Has all members do `body`, by messages alone. Who fails there, leaves the group of two levels, too.
+    ///
+    /// # Errors
+    /// That of `body`.
+    pub fn flat<T>(&mut self, body: impl FnOnce(&mut NetworkGroup) -> Result<T>) -> Result<T> {
+        self.attempt(|group| body(&mut group.all))
     }
 
     /// Has `meanwhile` called again and again while this member waits for others, as [`Group::do_meanwhile`] has it.
@@ -294,22 +299,22 @@ impl TwoLevelGroup {
         self.attempt(|group| {
             let length = own.len();
             check_length("what is gathered", into.len(), length * group.size())?;
-            // Node by node: where that is the order of members, straight into its place.
-            let mut by_node = if group.is_ordered { Vec::new() } else { vec![0; into.len()] };
-            let target: &mut [u8] = if group.is_ordered { into } else { &mut by_node };
-            let gathered = group.allgather_by_nodes(own, target);
-            by_node = kept_after_errors(by_node, gathered)?;
-            if !group.is_ordered && length > 0 {
-                let members = group.nodes.iter().flatten();
-                for (&member, bytes) in members.zip(by_node.chunks_exact(length)) {
-                    into[member * length..][..length].copy_from_slice(bytes);
-                }
+            if group.is_ordered || length == 0 {
+                return group.allgather_by_nodes(own, into);
             }
+            if !group.goes_by_nodes(into.len()) {
+                let mut blocks: Vec<&mut [u8]> = into.chunks_exact_mut(length).collect();
+                return group.allgather_blocks_from(own, &mut blocks);
+            }
+            let mut by_node = vec![0; into.len()];
+            let gathered = group.allgather_by_nodes(own, &mut by_node);
+            by_node = kept_after_errors(by_node, gathered)?;
+            group.to_members(&by_node, length, into);
             Ok(())
         })
     }
 
-    /// `target` becomes all members' `own`, node by node.
+    /// `target` becomes all members' `own`, node by node: straight into its place where that is the order of members.
     fn allgather_by_nodes(&mut self, own: &[u8], target: &mut [u8]) -> Result<()> {
         let blocks: Vec<Range<usize>> = self
             .nodes
