@@ -44,6 +44,8 @@ pub(crate) struct Card {
     machine: u64,
     /// The same for processes of one node, also an emulated one.
     node: u64,
+    /// How many collectives of a communicator its user has MPI do before there is a group.
+    pub(crate) after: u32,
     /// What a new job will be known by, if this member is the first.
     job: u64,
     /// What no other group has of which this member is the first.
@@ -102,6 +104,7 @@ impl Card {
         fabric: None,
         machine: 0,
         node: 0,
+        after: 0,
         job: 0,
         number: 0,
         jobs: [None; JOBS],
@@ -135,6 +138,7 @@ impl Card {
             // Without descriptors nobody finds out.
             machine: if has_enough { 0 } else { machine()? },
             node: hash(&current_node()),
+            after: setting::after()?,
             job: RandomState::new().hash_one(0),
             // Relaxed: only different numbers matter.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -154,7 +158,15 @@ impl Card {
             | u64::from(self.has_no_room) << 8
             | u64::from(self.has_enough) << 9
             | u64::from(self.is_timed) << 10;
-        let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
+        let words = [
+            flags,
+            self.left.0,
+            self.machine,
+            self.node,
+            self.job,
+            u64::from(self.number),
+            u64::from(self.after),
+        ];
         let job = |job: Option<Known>| {
             job.map_or([0; 3], |Known { id, rank, reach }| {
                 [id, u64::from(rank) + 1, u64::from(reach == Reach::Network)]
@@ -171,9 +183,9 @@ impl Card {
         };
         let flag = |bit: u32| word(0) >> bit & 1 == 1;
         let job = |at: usize| {
-            let rank = word(7 + 3 * at).checked_sub(1)? as u32;
-            let reach = if word(8 + 3 * at) == 1 { Reach::Network } else { Reach::Memory };
-            Some(Known { id: word(6 + 3 * at), rank, reach })
+            let rank = word(8 + 3 * at).checked_sub(1)? as u32;
+            let reach = if word(9 + 3 * at) == 1 { Reach::Network } else { Reach::Memory };
+            Some(Known { id: word(7 + 3 * at), rank, reach })
         };
         Card {
             is_ready: flag(0),
@@ -195,6 +207,7 @@ impl Card {
             node: word(3),
             job: word(4),
             number: word(5) as u32,
+            after: word(6) as u32,
             jobs: std::array::from_fn(job),
         }
     }

@@ -19,8 +19,8 @@
 //! * An error of MPI's own, of a message that a group sends by it, is given as it is.
 //! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one
 //!   that follows ends with a code, and so do all further ones, of those that do not block, too.
-//! * Nothing has to be started. A communicator's group is formed at its first collective that blocks, over MPI's own
-//!   collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
+//! * Nothing has to be started. A communicator's group is formed at a collective that blocks, over MPI's own
+//!   collectives, when it has had so many that it is worth it; that of `MPI_COMM_WORLD` at the first one. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
 //!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
 //!   `MPI_COMM_WORLD` at once, so that all other groups use its fabric.
 //! * Nothing has to be ended. An attribute of `MPI_COMM_SELF`, which `MPI_Finalize` deletes first, ends all groups.
@@ -33,6 +33,7 @@
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
 //!       room       how many groups a process can be in
+//!       trial      how many collectives MPI does before there is a group
 //!     group     of members that share memory, or of several nodes
 //!       company     who these are in their job, and which loss is behind an error
 //!       chosen      the barrier of a component that the user wants instead, by SVMIO_COMPONENTS
@@ -84,6 +85,7 @@ mod progress;
 mod room;
 mod setting;
 mod stock;
+mod trial;
 
 pub use counts::{Count, Numbers};
 pub use face::{

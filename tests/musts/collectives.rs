@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks,
+    those_left_hear_of_a_loss,
 };
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
@@ -246,6 +247,20 @@ fn borders(mpi: Mpi) {
     }
 }
 
+/// Communicators of few collectives, as MPI makes one for each open file, get no group, which would take memory, time and
+/// one of the places for others; those of many do.
+fn short_lived(mpi: Mpi) {
+    let program = Program::c("collectives_short_lived", mpi);
+    // By default, and said: of those of many calls one has begun 32 of them.
+    for (after, ours) in [("", 0), ("200", 100 + 132)] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 2).argument(scratch.file("plain"));
+        let job = job.collectives("preload").variable("SVMIO_STATS", "1");
+        let output = job.variable("SVMIO_COLLECTIVES_AFTER", after).succeed();
+        assert_eq!(counted(&output, "scan"), (ours, 200 + 2 * 300), "after {after}: {output}");
+    }
+}
+
 macro_rules! mpis {
     ($($name:ident: $mpi:ident;)*) => {$(
         mod $name {
@@ -269,6 +284,11 @@ macro_rules! mpis {
             #[test]
             fn communicators_come_and_go() {
                 communicators(Mpi::$mpi);
+            }
+
+            #[test]
+            fn short_lived_communicators_cost_little() {
+                short_lived(Mpi::$mpi);
             }
 
             #[test]
