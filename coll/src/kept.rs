@@ -21,7 +21,7 @@ use crate::group::Group;
 use crate::room::Place;
 use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
-use crate::{counting, forming, jobs, trial};
+use crate::{component, counting, forming, jobs, trial};
 
 /// What is kept of a communicator. Its memory is never given back: that of a communicator that is gone is another one's
 /// later, so that whoever remembers it may look whose it is.
@@ -129,8 +129,8 @@ pub(crate) enum Way {
 pub(crate) struct Keys {
     /// Of communicators with what is kept of them.
     kept: c_int,
-    /// Of `MPI_COMM_SELF`.
-    end: c_int,
+    /// Of `MPI_COMM_SELF`, unless the adapter hears of the end of MPI by itself.
+    end: Option<c_int>,
 }
 
 /// In place of a communicator's number. What is kept of nobody leaves everything to MPI, so that it does no harm should
@@ -273,9 +273,12 @@ fn keys<A: Family>(stock: &'static Stock<A>) -> Option<&'static Keys> {
         return Some(keys);
     }
     let made = stock.attribute_key(goes::<A>).and_then(|kept| {
-        let end = stock.attribute_key(end::<A>)?;
+        if component::hears_of_end() {
+            return Ok(Keys { kept, end: None });
+        }
+        let end = stock.attribute_key(is_finalized::<A>)?;
         stock.set_attribute(stock.communicators.own, end, std::ptr::null_mut());
-        Ok(Keys { kept, end })
+        Ok(Keys { kept, end: Some(end) })
     });
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
     let keys = made.map_err(|failure| tell_once(&IS_TOLD, &failure)).ok()?;
@@ -300,10 +303,24 @@ unsafe extern "C" fn goes<A: Family>(_: Comm<A>, _: c_int, value: *mut c_void, _
 }
 
 /// MPI is being finalized.
-unsafe extern "C" fn end<A: Family>(_: Comm<A>, key: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
-    let Some(stock) = stock::<A>() else { return SUCCESS };
-    if stock.keys.get().is_none_or(|keys| keys.end != key) || HAS_ENDED.swap(true, Ordering::Relaxed) {
-        return SUCCESS;
+unsafe extern "C" fn is_finalized<A: Family>(
+    _: Comm<A>,
+    key: c_int,
+    _: *mut c_void,
+    _: *mut c_void,
+) -> c_int {
+    if A::stock().get().and_then(|stock| stock.keys.get()).is_some_and(|keys| keys.end == Some(key)) {
+        end::<A>();
+    }
+    SUCCESS
+}
+
+/// Ends all groups. To be called when MPI is being finalized, and attributes that the program has of `MPI_COMM_SELF`,
+/// which may do collectives when they go, are gone: this waits for the other processes.
+pub(crate) fn end<A: Family>() {
+    let Some(stock) = A::stock().get().filter(|stock| stock.keys.get().is_some()) else { return };
+    if HAS_ENDED.swap(true, Ordering::Relaxed) {
+        return;
     }
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
     all.iter().for_each(|kept| kept.empty());
@@ -315,5 +332,4 @@ unsafe extern "C" fn end<A: Family>(_: Comm<A>, key: c_int, _: *mut c_void, _: *
     jobs::finish(|| stock.testing.test(stock));
     stock.testing.end(stock);
     stock.end_packing();
-    SUCCESS
 }

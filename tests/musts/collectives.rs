@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks,
+    ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
     those_left_hear_of_a_loss,
 };
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
@@ -299,6 +299,11 @@ macro_rules! mpis {
             #[test]
             fn attributes_of_a_process_go_once() {
                 attributes_go_once(Mpi::$mpi, "preload");
+            }
+
+            #[test]
+            fn all_meet_at_the_end() {
+                all_meet_at_the_end_of_mpi(Mpi::$mpi, "preload");
             }
 
             #[test]

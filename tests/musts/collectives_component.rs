@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks,
+    ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
     those_left_hear_of_a_loss,
 };
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
@@ -108,6 +108,11 @@ fn requests_under_way_are_not_freed() {
 #[test]
 fn attributes_of_a_process_go_once() {
     attributes_go_once(MPI, "component");
+}
+
+#[test]
+fn all_meet_at_the_end() {
+    all_meet_at_the_end_of_mpi(MPI, "component");
 }
 
 /// Communicators of few collectives, as MPI makes one for each open file, get no group; those of many do.
