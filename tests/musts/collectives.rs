@@ -10,7 +10,7 @@ use svmio_tests::collectives::{
     ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
     those_left_hear_of_a_loss,
 };
-use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
+use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
 
 /// Random collectives, byte for byte as MPI's own.
@@ -261,6 +261,24 @@ fn short_lived(mpi: Mpi) {
     }
 }
 
+/// Both of svmio's libraries pass on what the other one has to hear.
+fn asked(mpi: Mpi) {
+    let program = Program::c("collectives_asked", mpi);
+    let installation = Installation::get();
+    let libraries = [installation.library(mpi), installation.collectives_library(mpi)];
+    let [files, collectives] = libraries.map(|library| library.to_string_lossy().into_owned());
+    for order in [format!("{files}:{collectives}"), format!("{collectives}:{files}")] {
+        let scratch = Scratch::new();
+        let preload = format!("LD_PRELOAD={order}");
+        let options =
+            if mpi.is_mpich() { ["-genv", "LD_PRELOAD", &order].to_vec() } else { vec!["-x", &preload] };
+        let job = Job::new(&scratch, &program, 2).files(Files::Stock).options(&options);
+        let output = job.variable("SVMIO_STATS", "1").limit(Duration::from_secs(60)).succeed();
+        assert!(output.contains("who asked was told"), "{order}: {output}");
+        assert_eq!(counted(&output, "iallreduce"), (1, 1), "{order}: {output}");
+    }
+}
+
 macro_rules! mpis {
     ($($name:ident: $mpi:ident;)*) => {$(
         mod $name {
@@ -289,6 +307,11 @@ macro_rules! mpis {
             #[test]
             fn short_lived_communicators_cost_little() {
                 short_lived(Mpi::$mpi);
+            }
+
+            #[test]
+            fn who_only_asks_is_told() {
+                asked(Mpi::$mpi);
             }
 
             #[test]
