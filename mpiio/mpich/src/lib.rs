@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 use svmio_adio::Mpi;
 use svmio_adio::abi::mpich::Mpich;
 use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, Request};
-use svmio_mpiio::{file_close, file_delete, file_open, file_preallocate, finalize};
+use svmio_mpiio::{Prefix, file_close, file_delete, file_open, file_preallocate, finalize};
 
 type Status = <Mpich as Abi>::Status;
 
 macro_rules! exported {
-    ($($open:ident, $delete:ident, $close:ident, $preallocate:ident, $finalize:ident;)*) => {$(
+    ($($prefix:ident: $open:ident, $delete:ident, $close:ident, $preallocate:ident, $finalize:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -29,7 +29,7 @@ macro_rules! exported {
             file: *mut MpiFile,
         ) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_open(comm, name, amode, info, file) }
+            unsafe { file_open(Prefix::$prefix, comm, name, amode, info, file) }
         }
 
         /// `MPI_File_delete` of MPI-3.1.
@@ -39,7 +39,7 @@ macro_rules! exported {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<Mpich>) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_delete(name, info) }
+            unsafe { file_delete(Prefix::$prefix, name, info) }
         }
 
         /// `MPI_File_close` of MPI-3.1.
@@ -67,14 +67,14 @@ macro_rules! exported {
         /// As MPI wants it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $finalize() -> c_int {
-            finalize()
+            finalize(Prefix::$prefix)
         }
     )*};
 }
 
 exported! {
-    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_preallocate, MPI_Finalize;
-    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_preallocate, PMPI_Finalize;
+    Mpi: MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_preallocate, MPI_Finalize;
+    Pmpi: PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_preallocate, PMPI_Finalize;
 }
 
 svmio_adio::export_asking!();
