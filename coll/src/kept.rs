@@ -184,12 +184,6 @@ pub(crate) fn with<A: Family, R>(comm: Comm<A>, way: Way, body: impl FnOnce(&Kep
     Some(body(kept))
 }
 
-/// What is kept of `comm`, where there is an attribute of it.
-fn attribute_of<A: Family>(stock: &Stock<A>, comm: Comm<A>, keys: &Keys) -> Option<&'static Kept> {
-    // SAFETY: attributes of this key are references that live for ever: `find` alone stores them.
-    stock.attribute(comm, keys.kept).map(|kept| unsafe { &*kept.cast_const().cast::<Kept>() })
-}
-
 /// One that is nobody's, for the communicator of that number, of which MPI does so many collectives before there may be a
 /// group.
 fn keep(number: u64, due: u32) -> &'static Kept {
@@ -229,14 +223,15 @@ fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)>
 #[cold]
 fn find<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
     let (stock, keys) = ready(comm)?;
-    if let Some(kept) = attribute_of(stock, comm, keys) {
-        return Some(kept);
+    // Where it is no communicator, MPI will say so.
+    if let Some(kept) = stock.quietly(|| stock.attribute(comm, keys.kept)).ok()? {
+        // SAFETY: attributes of this key are references that live for ever: this function alone stores them.
+        return Some(unsafe { &*kept.cast_const().cast::<Kept>() });
     }
     // All programs use that of all processes, and what it costs is over before they begin.
     let due = if comm.0 == stock.communicators.world.0 { 0 } else { trial::length() };
     let kept = keep(A::number(comm.0), due);
     if !stock.set_attribute(comm, keys.kept, std::ptr::from_ref(kept).cast_mut().cast()) {
-        // It is no communicator, which MPI will say.
         give_back(kept);
         return None;
     }

@@ -398,6 +398,18 @@ fn large_counts_are_mixed_with_others() {
     }
 }
 
+/// Who has a wrong handle hears of it from MPI, once. Open MPI's are addresses, which are not to be looked at when what was
+/// there has gone.
+#[test]
+fn a_wrong_handle_is_told_by_mpi() {
+    for mpi in [Mpi::DebianMpich, Mpi::WheelMpich] {
+        let program = Program::c("collectives_invalid", mpi);
+        let scratch = Scratch::new();
+        let output = Job::new(&scratch, &program, 2).collectives("preload").succeed();
+        assert!(output.contains("told 3 times") && output.contains("MPI_Bcast"), "{output}");
+    }
+}
+
 /// What MPI refuses, MPI says. Open MPI looks at no buffers.
 #[test]
 fn without_a_buffer_mpi_says_so() {
