@@ -8,6 +8,7 @@ use svmio_transport::job::current_node;
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
 use crate::chosen;
+use crate::devices;
 use crate::jobs::{self, Known, Reach};
 use crate::room;
 use crate::setting::{self, Begun, Collectives, Nodes, Over};
@@ -36,6 +37,8 @@ pub(crate) struct Card {
     has_no_room: bool,
     /// Whether it can be in no more groups than it is in.
     pub(crate) has_enough: bool,
+    /// Whether its buffers may be in the memory of devices.
+    has_devices: bool,
     /// Whether its user has said after how long a process that stands still is lost.
     pub(crate) is_timed: bool,
     /// Which fabric it is told to take between nodes.
@@ -100,6 +103,7 @@ impl Card {
         has_failed: false,
         has_no_room: false,
         has_enough: false,
+        has_devices: false,
         is_timed: false,
         fabric: None,
         machine: 0,
@@ -133,6 +137,7 @@ impl Card {
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
             has_no_room: !jobs::has_room(),
             has_enough,
+            has_devices: setting::may_have_devices()? && devices::are_taken(),
             is_timed: is_told("watchdog", "timeout"),
             fabric: is_told("", "fabric").then_some(settings.fabric),
             // Without descriptors nobody finds out.
@@ -157,7 +162,8 @@ impl Card {
             | u64::from(self.is_choosing) << 7
             | u64::from(self.has_no_room) << 8
             | u64::from(self.has_enough) << 9
-            | u64::from(self.is_timed) << 10;
+            | u64::from(self.is_timed) << 10
+            | u64::from(self.has_devices) << 11;
         let words = [
             flags,
             self.left.0,
@@ -197,6 +203,7 @@ impl Card {
             has_failed: flag(2),
             has_no_room: flag(8),
             has_enough: flag(9),
+            has_devices: flag(11),
             is_timed: flag(10),
             fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),
@@ -229,6 +236,12 @@ pub(crate) fn decide(cards: &[Card]) -> Decision {
     }
     if cards.iter().any(|card| card.left.are_all()) {
         return Decision::Leave("the environment says so");
+    }
+    if cards.iter().any(|card| card.has_devices) {
+        return Decision::Leave(
+            "MPI takes buffers in the memory of devices, which svmio cannot read: SVMIO_COLLECTIVES_DEVICES=0 says that \
+             the program has none",
+        );
     }
     if cards.iter().any(|card| card.has_enough) {
         return Decision::Leave(

@@ -32,6 +32,7 @@
 //!   face        the functions that adapters call
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
+//!       devices    whether MPI takes buffers that are in no memory of the process
 //!       room       how many groups a process can be in
 //!       trial      how many collectives MPI does before there is a group
 //!     group     of members that share memory, or of several nodes
@@ -55,7 +56,8 @@
 //! Memory is the program's, and only what a call is given is touched: what it sends is only ever read, blocks that lie
 //! apart are referred to one by one, and the gaps of a datatype are MPI's to leave alone.
 //!
-//! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
+//! What is left to MPI: all, where it takes buffers in the memory of devices, unless the user says that there are none;
+//! intercommunicators; communicators of one process or of several worlds; those of several nodes,
 //! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives. Of collectives
 //! that do not block also short ones, unless the user wants them taken; those of a communicator without a group, since
 //! forming one would wait; of several nodes, unless the user wants all taken; that reduce by an operation that MPI
@@ -70,6 +72,7 @@ mod company;
 pub mod component;
 mod counting;
 mod counts;
+mod devices;
 mod error;
 mod face;
 pub mod family;

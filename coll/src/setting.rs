@@ -15,6 +15,8 @@ const NODES: &str = "SVMIO_COLLECTIVES_NODES";
 const OVER: &str = "SVMIO_COLLECTIVES_OVER";
 /// Says how many collectives of a communicator MPI does before there is a group.
 const AFTER: &str = "SVMIO_COLLECTIVES_AFTER";
+/// Says with `0` that there are no buffers in the memory of devices.
+const DEVICES: &str = "SVMIO_COLLECTIVES_DEVICES";
 
 macro_rules! collectives {
     ($($collective:ident = $name:literal),*) => {
@@ -243,6 +245,20 @@ pub(crate) fn after() -> Result<u32, &'static str> {
 
 fn after_of(number: &str) -> Result<u32, String> {
     number.parse().map_err(|_| format!("{AFTER} is '{number}', and has to be a number of collectives"))
+}
+
+/// Whether the program may have buffers in the memory of devices, for all that the environment says.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn may_have_devices() -> Result<bool, &'static str> {
+    static READ: OnceLock<Result<bool, String>> = OnceLock::new();
+    let read = || match said(DEVICES)?.as_deref() {
+        Some("0") => Ok(false),
+        Some("1") | None => Ok(true),
+        Some(other) => Err(format!("{DEVICES} is '{other}', and has to be '0' or '1'")),
+    };
+    READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
 /// What a variable says.

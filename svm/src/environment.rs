@@ -45,7 +45,7 @@ const OWN: [&str; 12] = [
 ];
 
 /// What is read above this crate.
-const ABOVE: [(Concern, &str); 16] = [
+const ABOVE: [(Concern, &str); 17] = [
     (Concern::Files, "SVMIO_CLAIM"),
     (Concern::Files, "SVMIO_LOG"),
     (Concern::Files, "SVMIO_MEET"),
@@ -56,6 +56,7 @@ const ABOVE: [(Concern, &str); 16] = [
     (Concern::Files, "SVMIO_YIELD"),
     (Concern::Collectives, "SVMIO_COLLECTIVES"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_AFTER"),
+    (Concern::Collectives, "SVMIO_COLLECTIVES_DEVICES"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_NODES"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_NONBLOCKING"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_OFF"),

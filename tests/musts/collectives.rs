@@ -279,6 +279,19 @@ fn asked(mpi: Mpi) {
     }
 }
 
+/// Where MPI takes buffers in a device's memory, all is left to it, unless the user says that there are none.
+fn devices(mpi: Mpi) {
+    let (program, aware) = (Program::c("collectives_each", mpi), Program::library("device_memory", mpi));
+    for (said, expected) in [("", 0), ("1", 0), ("0", 1)] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 2).collectives("preload").variable("LD_PRELOAD", &aware.path);
+        let job = job.variable("SVMIO_STATS", "1").variable("SVMIO_LOG", "info");
+        let output = job.variable("SVMIO_COLLECTIVES_DEVICES", said).succeed();
+        assert_eq!(counted(&output, "scan"), (expected, 1), "{said}: {output}");
+        assert_eq!(output.contains("buffers in the memory of devices"), expected == 0, "{said}: {output}");
+    }
+}
+
 macro_rules! mpis {
     ($($name:ident: $mpi:ident;)*) => {$(
         mod $name {
@@ -312,6 +325,11 @@ macro_rules! mpis {
             #[test]
             fn who_only_asks_is_told() {
                 asked(Mpi::$mpi);
+            }
+
+            #[test]
+            fn memory_of_devices_is_left_to_mpi() {
+                devices(Mpi::$mpi);
             }
 
             #[test]
