@@ -111,10 +111,8 @@ functions! {
         grequest_start = c"PMPI_Grequest_start": fn(Query<A>, Free, Cancel, *mut c_void, *mut Request<A>);
         grequest_complete = c"PMPI_Grequest_complete": fn(Request<A>);
         test = c"PMPI_Test": fn(*mut Request<A>, *mut c_int, *mut A::Status);
-        request_get_status = c"PMPI_Request_get_status": fn(Request<A>, *mut c_int, *mut A::Status);
         add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
         add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
-        error_class = c"PMPI_Error_class": fn(c_int, *mut c_int);
         info_set = c"PMPI_Info_set": fn(Info<A>, *const c_char, *const c_char);
         info_dup = c"PMPI_Info_dup": fn(Info<A>, *mut Info<A>);
         info_create = c"PMPI_Info_create": fn(*mut Info<A>);

@@ -56,6 +56,7 @@ pub mod abi;
 mod access;
 mod amounts;
 mod appending;
+mod asking;
 mod background;
 mod calls;
 mod choosing;

@@ -8,6 +8,7 @@ use svmio_transport::job::current_node;
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
 use crate::chosen;
+use crate::devices;
 use crate::jobs::{self, Known, Reach};
 use crate::room;
 use crate::setting::{self, Begun, Collectives, Nodes, Over};
@@ -36,6 +37,8 @@ pub(crate) struct Card {
     has_no_room: bool,
     /// Whether it can be in no more groups than it is in.
     pub(crate) has_enough: bool,
+    /// Whether its buffers may be in the memory of devices.
+    has_devices: bool,
     /// Whether its user has said after how long a process that stands still is lost.
     pub(crate) is_timed: bool,
     /// Which fabric it is told to take between nodes.
@@ -44,6 +47,8 @@ pub(crate) struct Card {
     machine: u64,
     /// The same for processes of one node, also an emulated one.
     node: u64,
+    /// How many collectives of a communicator its user has MPI do before there is a group.
+    pub(crate) after: u32,
     /// What a new job will be known by, if this member is the first.
     job: u64,
     /// What no other group has of which this member is the first.
@@ -98,10 +103,12 @@ impl Card {
         has_failed: false,
         has_no_room: false,
         has_enough: false,
+        has_devices: false,
         is_timed: false,
         fabric: None,
         machine: 0,
         node: 0,
+        after: 0,
         job: 0,
         number: 0,
         jobs: [None; JOBS],
@@ -130,11 +137,13 @@ impl Card {
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
             has_no_room: !jobs::has_room(),
             has_enough,
+            has_devices: setting::may_have_devices()? && devices::are_taken(),
             is_timed: is_told("watchdog", "timeout"),
             fabric: is_told("", "fabric").then_some(settings.fabric),
             // Without descriptors nobody finds out.
             machine: if has_enough { 0 } else { machine()? },
             node: hash(&current_node()),
+            after: setting::after()?,
             job: RandomState::new().hash_one(0),
             // Relaxed: only different numbers matter.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -153,8 +162,17 @@ impl Card {
             | u64::from(self.is_choosing) << 7
             | u64::from(self.has_no_room) << 8
             | u64::from(self.has_enough) << 9
-            | u64::from(self.is_timed) << 10;
-        let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
+            | u64::from(self.is_timed) << 10
+            | u64::from(self.has_devices) << 11;
+        let words = [
+            flags,
+            self.left.0,
+            self.machine,
+            self.node,
+            self.job,
+            u64::from(self.number),
+            u64::from(self.after),
+        ];
         let job = |job: Option<Known>| {
             job.map_or([0; 3], |Known { id, rank, reach }| {
                 [id, u64::from(rank) + 1, u64::from(reach == Reach::Network)]
@@ -171,9 +189,9 @@ impl Card {
         };
         let flag = |bit: u32| word(0) >> bit & 1 == 1;
         let job = |at: usize| {
-            let rank = word(7 + 3 * at).checked_sub(1)? as u32;
-            let reach = if word(8 + 3 * at) == 1 { Reach::Network } else { Reach::Memory };
-            Some(Known { id: word(6 + 3 * at), rank, reach })
+            let rank = word(8 + 3 * at).checked_sub(1)? as u32;
+            let reach = if word(9 + 3 * at) == 1 { Reach::Network } else { Reach::Memory };
+            Some(Known { id: word(7 + 3 * at), rank, reach })
         };
         Card {
             is_ready: flag(0),
@@ -185,6 +203,7 @@ impl Card {
             has_failed: flag(2),
             has_no_room: flag(8),
             has_enough: flag(9),
+            has_devices: flag(11),
             is_timed: flag(10),
             fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),
@@ -195,6 +214,7 @@ impl Card {
             node: word(3),
             job: word(4),
             number: word(5) as u32,
+            after: word(6) as u32,
             jobs: std::array::from_fn(job),
         }
     }
@@ -216,6 +236,12 @@ pub(crate) fn decide(cards: &[Card]) -> Decision {
     }
     if cards.iter().any(|card| card.left.are_all()) {
         return Decision::Leave("the environment says so");
+    }
+    if cards.iter().any(|card| card.has_devices) {
+        return Decision::Leave(
+            "MPI takes buffers in the memory of devices, which svmio cannot read: SVMIO_COLLECTIVES_DEVICES=0 says that \
+             the program has none",
+        );
     }
     if cards.iter().any(|card| card.has_enough) {
         return Decision::Leave(

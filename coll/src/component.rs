@@ -1,5 +1,5 @@
 //! What the component of Open MPI's `coll` framework knows of datatypes, and MPI's functions do not tell; and its
-//! requests.
+//! requests; and the end of MPI.
 //!
 //! Open MPI calls collectives of communicators for purposes of its own, too: to make communicators, and to do
 //! collectives between two groups. Programs' calls never come with what it gives then, so a preload library never sees
@@ -8,6 +8,9 @@
 mod requests;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use svmio_adio::abi::openmpi::OpenMpi;
 
 pub(crate) use requests::request_for;
 pub use requests::{Requests, complete_requests, give_requests};
@@ -30,4 +33,25 @@ pub fn ask_before_envelope(is_described: IsDescribed) {
 pub(crate) fn is_described(handle: usize) -> bool {
     // SAFETY: handles come from the arguments of MPI's functions, for which the caller of the face vouches.
     IS_DESCRIBED.get().is_none_or(|is_described| unsafe { is_described(handle) })
+}
+
+static HEARS_OF_END: AtomicBool = AtomicBool::new(false);
+
+/// Has this crate leave it to the component to call [`end`]. An attribute of `MPI_COMM_SELF` that is set at the first
+/// collective goes before those that the program has set earlier, maybe on some processes only, and these may do
+/// collectives when they go.
+pub fn hear_of_end() {
+    // Relaxed: called in MPI_Init, before any collective.
+    HEARS_OF_END.store(true, Ordering::Relaxed);
+}
+
+/// Whether the component calls [`end`].
+pub(crate) fn hears_of_end() -> bool {
+    // Relaxed: as above.
+    HEARS_OF_END.load(Ordering::Relaxed)
+}
+
+/// Ends all groups. To be called by `MPI_Finalize` when the program's own attributes of `MPI_COMM_SELF` are gone.
+pub fn end() {
+    crate::kept::end::<OpenMpi>();
 }

@@ -13,7 +13,7 @@ use crate::counting;
 use crate::counts::Count;
 use crate::error::Error;
 use crate::family::Family;
-use crate::kept::{self, Seat};
+use crate::kept::{self, Seat, Way};
 use crate::setting::Collective;
 
 /// Whether a call was taken.
@@ -30,7 +30,7 @@ pub enum Taken {
 pub fn begin<A: Family>() {
     if let Some(stock) = kept::stock::<A>() {
         // Whether there is one, each call will see.
-        let _ = kept::with::<A, ()>(stock.communicators.world, |_| ());
+        let _ = kept::with::<A, ()>(stock.communicators.world, Way::Waiting, |_| ());
     }
 }
 
@@ -51,7 +51,7 @@ fn taken<A: Family>(
     comm: Comm<A>,
     body: impl FnOnce(Call<'_, A>) -> Result<bool, Error>,
 ) -> Taken {
-    let outcome = kept::with::<A, Option<Taken>>(comm, |kept| {
+    let outcome = kept::with::<A, Option<Taken>>(comm, Way::Waiting, |kept| {
         let stock = A::stock().get().filter(|_| !kept.leaves(collective))?;
         let mut seat = kept.seat();
         match &mut *seat {
@@ -91,7 +91,7 @@ unsafe fn begun<A: Family>(
     request: *mut Request<A>,
     body: impl FnOnce(Start<'_, A>) -> Result<Option<Box<dyn Begun>>, Error>,
 ) -> Taken {
-    let outcome = kept::with_known::<A, Option<Taken>>(comm, |kept| {
+    let outcome = kept::with::<A, Option<Taken>>(comm, Way::Begun, |kept| {
         let stock = A::stock().get().filter(|_| !kept.leaves(collective) && !request.is_null())?;
         let mut seat = kept.seat();
         let begun = match &mut *seat {

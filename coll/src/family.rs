@@ -77,4 +77,6 @@ pub struct Communicators<A: Abi> {
     pub null: Comm<A>,
     /// `MPI_ERRORS_RETURN`, an error handler for them.
     pub errors_return: Errhandler<A>,
+    /// `MPI_ERRORS_ARE_FATAL`, the one that they have at first.
+    pub errors_are_fatal: Errhandler<A>,
 }

@@ -33,6 +33,7 @@ use crate::over_mpi::OverMpi;
 use crate::room::{self, Place};
 use crate::setting::{Begun, Collectives};
 use crate::stock::Stock;
+use crate::trial;
 
 /// What the members have come to.
 pub(crate) struct Formed {
@@ -77,6 +78,9 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     let place = Place::take();
     let shown = mpi.all_gather_equal(comm, &card.to_bytes()).ok()?;
     let cards: Vec<Card> = shown.iter().map(|bytes| Card::from_bytes(bytes)).collect();
+    if comm.0 == stock.communicators.world.0 {
+        trial::agree(cards.iter().map(|card| card.after));
+    }
     let (found, reach) = match card::decide(&cards) {
         Decision::Leave(why) => {
             tracing::info!("MPI's own collectives are used for a communicator of {}: {why}", cards.len());

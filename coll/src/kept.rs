@@ -1,12 +1,15 @@
 //! The group of a communicator, as an attribute of it: so it goes when the communicator is freed, however soon its
 //! handle is given again.
 //!
+//! It is formed when the communicator has had [so many](crate::trial) collectives: each member counts its calls, before it
+//! looks at their arguments, and all call the same ones in the same order.
+//!
 //! The ones of the last calls are remembered in a table of the process, which is enough for most calls: a thread's own
 //! memory of them takes longer to find, above all where ranks take turns on a core.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use svmio_adio::Failure;
@@ -18,13 +21,15 @@ use crate::group::Group;
 use crate::room::Place;
 use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
-use crate::{counting, forming, jobs};
+use crate::{component, counting, forming, jobs, trial};
 
 /// What is kept of a communicator. Its memory is never given back: that of a communicator that is gone is another one's
 /// later, so that whoever remembers it may look whose it is.
 pub(crate) struct Kept {
     /// The communicator's number, or [`NOBODY`].
     comm: AtomicU64,
+    /// How many collectives MPI does before there may be a group, or [`DECIDED`].
+    due: AtomicU32,
     /// Which collectives MPI does.
     left: AtomicU64,
     /// Of those that do not block also those of less data than that, in bytes.
@@ -46,9 +51,34 @@ impl Kept {
     fn new() -> Self {
         Self {
             comm: AtomicU64::new(NOBODY),
+            due: AtomicU32::new(DECIDED),
             left: AtomicU64::new(u64::MAX),
             least: AtomicUsize::new(0),
             seat: Mutex::new(Seat::Empty),
+        }
+    }
+
+    /// Whether it is still to be decided whether there is a group.
+    #[inline]
+    fn is_young(&self) -> bool {
+        // Relaxed: it changes in collectives of the communicator, of which a process has one at a time.
+        self.due.load(Ordering::Relaxed) != DECIDED
+    }
+
+    /// Counts a collective that is about to be done while [this is young](Self::is_young); whether a group is to be formed
+    /// before.
+    fn is_due(&self, way: Way) -> bool {
+        // Relaxed: as above.
+        match (self.due.load(Ordering::Relaxed), way) {
+            (0, Way::Waiting) => {
+                self.due.store(DECIDED, Ordering::Relaxed);
+                true
+            }
+            (0, Way::Begun) => false,
+            (due, _) => {
+                self.due.store(due - 1, Ordering::Relaxed);
+                false
+            }
         }
     }
 
@@ -79,22 +109,36 @@ impl Kept {
     }
 
     fn empty(&self) {
+        // Relaxed: as above.
+        self.due.store(DECIDED, Ordering::Relaxed);
         self.left.store(u64::MAX, Ordering::Relaxed);
         *self.seat() = Seat::Empty;
     }
+}
+
+/// How a collective is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It blocks: a group may be formed, with all members.
+    Waiting,
+    /// It does not, and forming a group would have to wait for the others.
+    Begun,
 }
 
 /// The keys of attributes.
 pub(crate) struct Keys {
     /// Of communicators with what is kept of them.
     kept: c_int,
-    /// Of `MPI_COMM_SELF`.
-    end: c_int,
+    /// Of `MPI_COMM_SELF`, unless the adapter hears of the end of MPI by itself.
+    end: Option<c_int>,
 }
 
 /// In place of a communicator's number. What is kept of nobody leaves everything to MPI, so that it does no harm should
 /// a program have such a handle.
 const NOBODY: u64 = u64::MAX;
+
+/// In place of how many collectives MPI does before.
+const DECIDED: u32 = u32::MAX;
 
 /// Whether `MPI_Finalize` was called.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
@@ -113,26 +157,10 @@ thread_local! {
     static IS_FORMING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives `body` what is kept of `comm`; a group is formed now where nothing was decided yet, with all members. `None`
-/// where svmio has no business.
+/// Gives `body` what is kept of `comm`, of which a collective is called in that way; its group is formed now where it is
+/// time, with all members. `None` where svmio has no business.
 #[inline]
-pub(crate) fn with<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -> Option<R> {
-    with_found(comm, find::<A>, body)
-}
-
-/// The same, but no group is formed, which would have to wait for the other members: `None` where nothing was decided
-/// yet.
-#[inline]
-pub(crate) fn with_known<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -> Option<R> {
-    with_found(comm, known::<A>, body)
-}
-
-#[inline]
-fn with_found<A: Family, R>(
-    comm: Comm<A>,
-    find: impl FnOnce(Comm<A>) -> Option<&'static Kept>,
-    body: impl FnOnce(&Kept) -> R,
-) -> Option<R> {
+pub(crate) fn with<A: Family, R>(comm: Comm<A>, way: Way, body: impl FnOnce(&Kept) -> R) -> Option<R> {
     let number = A::number(comm.0);
     // Handles are numbers in a row, or addresses of objects that are longer than what is cut off.
     let last = &LAST[(number ^ number >> 8) as usize % REMEMBERED];
@@ -144,29 +172,21 @@ fn with_found<A: Family, R>(
         // communicator during a call.
         Some(kept) if kept.comm.load(Ordering::Relaxed) == number => kept,
         _ => {
-            let kept = find(comm)?;
+            let kept = find::<A>(comm)?;
             // Release: see above.
             last.store(std::ptr::from_ref(kept).cast_mut(), Ordering::Release);
             kept
         }
     };
+    if kept.is_young() && !IS_FORMING.get() && kept.is_due(way) {
+        form(kept, comm);
+    }
     Some(body(kept))
 }
 
-#[cold]
-fn known<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
-    let (stock, keys) = ready(comm)?;
-    attribute_of(stock, comm, keys)
-}
-
-/// What is kept of `comm`, where there is an attribute of it.
-fn attribute_of<A: Family>(stock: &Stock<A>, comm: Comm<A>, keys: &Keys) -> Option<&'static Kept> {
-    // SAFETY: attributes of this key are references that live for ever: `find` alone stores them.
-    stock.attribute(comm, keys.kept).map(|kept| unsafe { &*kept.cast_const().cast::<Kept>() })
-}
-
-/// One that is nobody's, for the communicator of that number.
-fn keep(number: u64) -> &'static Kept {
+/// One that is nobody's, for the communicator of that number, of which MPI does so many collectives before there may be a
+/// group.
+fn keep(number: u64, due: u32) -> &'static Kept {
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     // Relaxed: under the lock, as is what `give_back` does.
     let free = all.iter().copied().find(|kept| kept.comm.load(Ordering::Relaxed) == NOBODY);
@@ -175,6 +195,7 @@ fn keep(number: u64) -> &'static Kept {
         all.push(kept);
         kept
     });
+    kept.due.store(due.min(DECIDED - 1), Ordering::Relaxed);
     kept.comm.store(number, Ordering::Relaxed);
     kept
 }
@@ -202,15 +223,25 @@ fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)>
 #[cold]
 fn find<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
     let (stock, keys) = ready(comm)?;
-    if let Some(kept) = attribute_of(stock, comm, keys) {
-        return Some(kept);
+    // Where it is no communicator, MPI will say so.
+    if let Some(kept) = stock.quietly(|| stock.attribute(comm, keys.kept)).ok()? {
+        // SAFETY: attributes of this key are references that live for ever: this function alone stores them.
+        return Some(unsafe { &*kept.cast_const().cast::<Kept>() });
     }
-    let kept = keep(A::number(comm.0));
+    // All programs use that of all processes, and what it costs is over before they begin.
+    let due = if comm.0 == stock.communicators.world.0 { 0 } else { trial::length() };
+    let kept = keep(A::number(comm.0), due);
     if !stock.set_attribute(comm, keys.kept, std::ptr::from_ref(kept).cast_mut().cast()) {
-        // It is no communicator, which MPI will say.
         give_back(kept);
         return None;
     }
+    Some(kept)
+}
+
+/// Forms the group of `comm`, with all members.
+#[cold]
+fn form<A: Family>(kept: &Kept, comm: Comm<A>) {
+    let Some(stock) = A::stock().get() else { return };
     IS_FORMING.set(true);
     let formed = forming::form(stock, comm);
     IS_FORMING.set(false);
@@ -219,7 +250,6 @@ fn find<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
         formed.group.do_meanwhile(crate::progress::advance::<A>);
         kept.fill(formed);
     }
-    Some(kept)
 }
 
 /// MPI's own functions. Where they cannot be used, that is said once.
@@ -238,9 +268,12 @@ fn keys<A: Family>(stock: &'static Stock<A>) -> Option<&'static Keys> {
         return Some(keys);
     }
     let made = stock.attribute_key(goes::<A>).and_then(|kept| {
-        let end = stock.attribute_key(end::<A>)?;
+        if component::hears_of_end() {
+            return Ok(Keys { kept, end: None });
+        }
+        let end = stock.attribute_key(is_finalized::<A>)?;
         stock.set_attribute(stock.communicators.own, end, std::ptr::null_mut());
-        Ok(Keys { kept, end })
+        Ok(Keys { kept, end: Some(end) })
     });
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
     let keys = made.map_err(|failure| tell_once(&IS_TOLD, &failure)).ok()?;
@@ -265,10 +298,24 @@ unsafe extern "C" fn goes<A: Family>(_: Comm<A>, _: c_int, value: *mut c_void, _
 }
 
 /// MPI is being finalized.
-unsafe extern "C" fn end<A: Family>(_: Comm<A>, key: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
-    let Some(stock) = stock::<A>() else { return SUCCESS };
-    if stock.keys.get().is_none_or(|keys| keys.end != key) || HAS_ENDED.swap(true, Ordering::Relaxed) {
-        return SUCCESS;
+unsafe extern "C" fn is_finalized<A: Family>(
+    _: Comm<A>,
+    key: c_int,
+    _: *mut c_void,
+    _: *mut c_void,
+) -> c_int {
+    if A::stock().get().and_then(|stock| stock.keys.get()).is_some_and(|keys| keys.end == Some(key)) {
+        end::<A>();
+    }
+    SUCCESS
+}
+
+/// Ends all groups. To be called when MPI is being finalized, and attributes that the program has of `MPI_COMM_SELF`,
+/// which may do collectives when they go, are gone: this waits for the other processes.
+pub(crate) fn end<A: Family>() {
+    let Some(stock) = A::stock().get().filter(|stock| stock.keys.get().is_some()) else { return };
+    if HAS_ENDED.swap(true, Ordering::Relaxed) {
+        return;
     }
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
     all.iter().for_each(|kept| kept.empty());
@@ -280,5 +327,4 @@ unsafe extern "C" fn end<A: Family>(_: Comm<A>, key: c_int, _: *mut c_void, _: *
     jobs::finish(|| stock.testing.test(stock));
     stock.testing.end(stock);
     stock.end_packing();
-    SUCCESS
 }

@@ -19,8 +19,8 @@
 //! * An error of MPI's own, of a message that a group sends by it, is given as it is.
 //! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one
 //!   that follows ends with a code, and so do all further ones, of those that do not block, too.
-//! * Nothing has to be started. A communicator's group is formed at its first collective that blocks, over MPI's own
-//!   collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
+//! * Nothing has to be started. A communicator's group is formed at a collective that blocks, over MPI's own
+//!   collectives, when it has had so many that it is worth it; that of `MPI_COMM_WORLD` at the first one. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
 //!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
 //!   `MPI_COMM_WORLD` at once, so that all other groups use its fabric.
 //! * Nothing has to be ended. An attribute of `MPI_COMM_SELF`, which `MPI_Finalize` deletes first, ends all groups.
@@ -32,7 +32,9 @@
 //!   face        the functions that adapters call
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
+//!       devices    whether MPI takes buffers that are in no memory of the process
 //!       room       how many groups a process can be in
+//!       trial      how many collectives MPI does before there is a group
 //!     group     of members that share memory, or of several nodes
 //!       company     who these are in their job, and which loss is behind an error
 //!       chosen      the barrier of a component that the user wants instead, by SVMIO_COMPONENTS
@@ -54,7 +56,8 @@
 //! Memory is the program's, and only what a call is given is touched: what it sends is only ever read, blocks that lie
 //! apart are referred to one by one, and the gaps of a datatype are MPI's to leave alone.
 //!
-//! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
+//! What is left to MPI: all, where it takes buffers in the memory of devices, unless the user says that there are none;
+//! intercommunicators; communicators of one process or of several worlds; those of several nodes,
 //! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives. Of collectives
 //! that do not block also short ones, unless the user wants them taken; those of a communicator without a group, since
 //! forming one would wait; of several nodes, unless the user wants all taken; that reduce by an operation that MPI
@@ -69,6 +72,7 @@ mod company;
 pub mod component;
 mod counting;
 mod counts;
+mod devices;
 mod error;
 mod face;
 pub mod family;
@@ -84,6 +88,7 @@ mod progress;
 mod room;
 mod setting;
 mod stock;
+mod trial;
 
 pub use counts::{Count, Numbers};
 pub use face::{

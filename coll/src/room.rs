@@ -47,10 +47,12 @@ impl Drop for Place {
 /// Why a process is in no more groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Shortage {
+    #[error("it is in those of {0} communicators, and in no more at a time")]
+    Groups(usize),
     #[error(
         "it is in those of {0} communicators, as many as it may have with its limit of descriptors (ulimit -n)"
     )]
-    Groups(usize),
+    GroupsByDescriptors(usize),
     #[error("of its descriptors (ulimit -n) fewer than {0} are left")]
     Descriptors(usize),
     #[error("it has waited in vain for others who were to join one")]
@@ -88,8 +90,10 @@ fn shortage_of(
     let needed = SPARE + SPARE_FOR_EACH * members.min(MOST_MEMBERS);
     if has_stalled {
         Some(Shortage::Stalled)
-    } else if groups >= most(descriptors) {
+    } else if groups >= MOST {
         Some(Shortage::Groups(groups))
+    } else if groups >= most(descriptors) {
+        Some(Shortage::GroupsByDescriptors(groups))
     } else if descriptors.is_some_and(|limit| !are_left(limit, needed)) {
         Some(Shortage::Descriptors(needed))
     } else {
@@ -134,6 +138,9 @@ mod tests {
             assert_eq!(shortage_of(0, true, limit, 2), Some(Shortage::Stalled));
         }
         assert_eq!(shortage_of(0, false, Some(SPARE as u64), 2), Some(Shortage::Descriptors(SPARE + 4)));
+        assert_eq!(shortage_of(16, false, Some(64), 2), Some(Shortage::GroupsByDescriptors(16)));
+        assert!(!Shortage::Groups(MOST).to_string().contains("ulimit"));
+        assert!(Shortage::GroupsByDescriptors(16).to_string().contains("ulimit"));
     }
 
     #[test]

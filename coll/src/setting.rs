@@ -3,6 +3,8 @@
 use std::env::VarError;
 use std::sync::OnceLock;
 
+use crate::trial;
+
 /// Switches all of them off with `0`.
 const ALL: &str = "SVMIO_COLLECTIVES";
 /// Lists those that are left to MPI.
@@ -11,6 +13,10 @@ const OFF: &str = "SVMIO_COLLECTIVES_OFF";
 const NODES: &str = "SVMIO_COLLECTIVES_NODES";
 /// Says by what those of several nodes go.
 const OVER: &str = "SVMIO_COLLECTIVES_OVER";
+/// Says how many collectives of a communicator MPI does before there is a group.
+const AFTER: &str = "SVMIO_COLLECTIVES_AFTER";
+/// Says with `0` that there are no buffers in the memory of devices.
+const DEVICES: &str = "SVMIO_COLLECTIVES_DEVICES";
 
 macro_rules! collectives {
     ($($collective:ident = $name:literal),*) => {
@@ -227,6 +233,34 @@ pub(crate) fn begun() -> Result<Begun, &'static str> {
     READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
+/// How many collectives of a communicator MPI does before there is a group, as the environment says.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn after() -> Result<u32, &'static str> {
+    static READ: OnceLock<Result<u32, String>> = OnceLock::new();
+    let read = || said(AFTER)?.map_or(Ok(trial::USUAL), |number| after_of(&number));
+    READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
+fn after_of(number: &str) -> Result<u32, String> {
+    number.parse().map_err(|_| format!("{AFTER} is '{number}', and has to be a number of collectives"))
+}
+
+/// Whether the program may have buffers in the memory of devices, for all that the environment says.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn may_have_devices() -> Result<bool, &'static str> {
+    static READ: OnceLock<Result<bool, String>> = OnceLock::new();
+    let read = || match said(DEVICES)?.as_deref() {
+        Some("0") => Ok(false),
+        Some("1") | None => Ok(true),
+        Some(other) => Err(format!("{DEVICES} is '{other}', and has to be '0' or '1'")),
+    };
+    READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
 /// What a variable says.
 fn said(variable: &str) -> Result<Option<String>, String> {
     meant(std::env::var(variable)).map_err(|problem| format!("{variable}: {problem}"))
@@ -245,7 +279,7 @@ fn meant(value: Result<String, VarError>) -> Result<Option<String>, VarError> {
 mod tests {
     use std::env::VarError;
 
-    use super::{Begun, Collective, Collectives, Nodes, Over, meant};
+    use super::{Begun, Collective, Collectives, Nodes, Over, after_of, meant};
 
     #[test]
     fn an_empty_variable_counts_as_none() {
@@ -272,6 +306,14 @@ mod tests {
     fn they_go_over_a_fabric_or_mpi() {
         assert_eq!((Over::named("fabric"), Over::named("mpi")), (Ok(Over::Fabric), Ok(Over::Mpi)));
         assert!(Over::named("ofi").unwrap_err().contains("'fabric' or 'mpi'"));
+    }
+
+    #[test]
+    fn groups_come_after_a_number_of_collectives() {
+        assert_eq!((after_of("0"), after_of("300")), (Ok(0), Ok(300)));
+        for wrong in ["-1", "few", "1e3"] {
+            assert!(after_of(wrong).unwrap_err().contains(&format!("is '{wrong}'")));
+        }
     }
 
     #[test]

@@ -60,6 +60,8 @@ functions! {
     comm_call_errhandler = "PMPI_Comm_call_errhandler\0": fn(Comm<A>, c_int);
     comm_split = "PMPI_Comm_split\0": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
     comm_free = "PMPI_Comm_free\0": fn(*mut Comm<A>);
+    comm_get_errhandler = "PMPI_Comm_get_errhandler\0": fn(Comm<A>, *mut Errhandler<A>);
+    errhandler_free = "PMPI_Errhandler_free\0": fn(*mut Errhandler<A>);
     comm_set_errhandler = "PMPI_Comm_set_errhandler\0": fn(Comm<A>, Errhandler<A>);
     comm_create_keyval = "PMPI_Comm_create_keyval\0": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
     comm_get_attr = "PMPI_Comm_get_attr\0": fn(Comm<A>, c_int, *mut c_void, *mut c_int);
@@ -229,19 +231,69 @@ impl<A: Family> Stock<A> {
         check(code, "MPI_Comm_create_keyval").map(|()| key).map_err(|error| error.to_failure())
     }
 
-    /// The attribute of `comm` under `key`.
-    pub(crate) fn attribute(&self, comm: Comm<A>, key: c_int) -> Option<*mut c_void> {
+    /// The attribute of `comm` under `key`, if it has one.
+    ///
+    /// # Errors
+    /// Where `comm` is no communicator.
+    pub(crate) fn attribute(&self, comm: Comm<A>, key: c_int) -> Result<Option<*mut c_void>> {
         let (mut value, mut is_there) = (std::ptr::null_mut::<c_void>(), 0);
-        // SAFETY: stores a pointer and an integer; the program vouches for the communicator.
+        // SAFETY: stores a pointer and an integer; of a handle that names nothing MPI says so.
         let code =
             unsafe { (self.functions.comm_get_attr)(comm, key, (&raw mut value).cast(), &raw mut is_there) };
-        (code == SUCCESS && is_there != 0).then_some(value)
+        check(code, "MPI_Comm_get_attr")?;
+        Ok((is_there != 0).then_some(value))
     }
 
     /// Gives `comm` an attribute; false where it does not take it.
     pub(crate) fn set_attribute(&self, comm: Comm<A>, key: c_int, value: *mut c_void) -> bool {
         // SAFETY: the pointer is for the key's own function; the program vouches for the communicator.
         unsafe { (self.functions.comm_set_attr)(comm, key, value) == SUCCESS }
+    }
+
+    /// Runs `body`, from which errors come back that are of no communicator's: the program's handler hears of a wrong
+    /// handle from MPI's function that it has called. Other threads that may call MPI have handlers of their own errors
+    /// called, so these hear of ours there, too.
+    pub(crate) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+        if self.mpi.has_many_threads() {
+            return body();
+        }
+        // Such errors are MPI_COMM_WORLD's, and from MPI-4.0 on MPI_COMM_SELF's. As long as nobody has given that one a
+        // handler MPICH takes the other's, and no longer if it was given the same as it had.
+        let Communicators { world, own, errors_are_fatal, .. } = self.communicators;
+        let has_own = self.handler(own).is_some_and(|mut handler| {
+            let is_own = handler.0 != errors_are_fatal.0;
+            // SAFETY: it came with a reference of its own.
+            unsafe { (self.functions.errhandler_free)(&raw mut handler) };
+            is_own
+        });
+        let concerned = [Some(world), has_own.then_some(own)];
+        let before = concerned.map(|comm| comm.map(|comm| (comm, self.replace_handler(comm))));
+        let outcome = body();
+        for (comm, handler) in before.into_iter().flatten() {
+            let Some(mut handler) = handler else { continue };
+            // SAFETY: it was the communicator's, and came with a reference of its own.
+            unsafe {
+                (self.functions.comm_set_errhandler)(comm, handler);
+                (self.functions.errhandler_free)(&raw mut handler);
+            }
+        }
+        outcome
+    }
+
+    /// Has errors of `comm` come back, and returns the handler that it had.
+    fn replace_handler(&self, comm: Comm<A>) -> Option<Errhandler<A>> {
+        // SAFETY: the handler is one of MPI's own.
+        self.handler(comm).inspect(|_| unsafe {
+            (self.functions.comm_set_errhandler)(comm, self.communicators.errors_return);
+        })
+    }
+
+    /// The error handler of `comm`, with a reference.
+    fn handler(&self, comm: Comm<A>) -> Option<Errhandler<A>> {
+        let mut handler = self.communicators.errors_return;
+        // SAFETY: stores a handler.
+        let code = unsafe { (self.functions.comm_get_errhandler)(comm, &raw mut handler) };
+        (code == SUCCESS).then_some(handler)
     }
 
     /// A request that is not complete before [`complete`](Self::complete).

@@ -3,22 +3,45 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SEEK_SET, SUCCESS};
 use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
-use svmio_adio::library::Library;
+use svmio_adio::library::{Library, SymbolError};
 use svmio_adio::plug::{self, Plug};
 use svmio_adio::{Direction, ErrorClass, Failure, Mpi, heard};
 use svmio_adio::{pointer, reopening};
 
 use crate::claim::Claims;
 
+/// By which of its two names a function of MPI's was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    /// By the one that programs call.
+    Mpi,
+    /// By the one that tools call that stand between a program and MPI.
+    Pmpi,
+}
+
+impl Prefix {
+    /// The next library's function of the same name, which may be such a tool's; where there is none, MPI's own.
+    ///
+    /// # Safety
+    /// `F` is a function pointer of the type that both have, which are called `name`, and `profiled` by the other name.
+    unsafe fn next<F: Copy>(self, name: &CStr, profiled: &CStr) -> Result<F, SymbolError> {
+        let name = if self == Self::Mpi { name } else { profiled };
+        // SAFETY: the caller vouches for the type.
+        unsafe { Library::behind(name, profiled) }
+    }
+}
+
 /// `MPI_File_open`.
 ///
 /// # Safety
 /// The arguments are those of `MPI_File_open`.
 pub unsafe fn file_open<A: Plug>(
+    prefix: Prefix,
     comm: Comm<A>,
     name: *const c_char,
     amode: c_int,
@@ -35,7 +58,12 @@ pub unsafe fn file_open<A: Plug>(
                 }
                 Some(name) => reopening::open(mpi, comm, &name, amode, info, file),
                 None => {
-                    let code = mpi.file_open(comm, name, amode, info, file);
+                    type Open<A> =
+                        unsafe extern "C" fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile) -> c_int;
+                    let code = match prefix.next::<Open<A>>(c"MPI_File_open", c"PMPI_File_open") {
+                        Ok(next) => next(comm, name, amode, info, file),
+                        Err(_) => mpi.file_open(comm, name, amode, info, file),
+                    };
                     // It may be that what claims the name is mistyped. Of a communicator by which a file was opened,
                     // the rank can be asked; MPICH 5 calls it a success, too, if a handler of the program's has been
                     // told that there is no communicator.
@@ -90,12 +118,18 @@ pub unsafe fn file_close<A: Plug>(file: *mut MpiFile) -> c_int {
 ///
 /// # Safety
 /// The arguments are those of `MPI_File_delete`.
-pub unsafe fn file_delete<A: Plug>(name: *const c_char, info: Info<A>) -> c_int {
+pub unsafe fn file_delete<A: Plug>(prefix: Prefix, name: *const c_char, info: Info<A>) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: the caller vouches for the arguments.
         let Some(name) = (unsafe { claimed(name) }) else {
-            // SAFETY: as above.
-            return unsafe { mpi.file_delete(name, info) };
+            type Delete<A> = unsafe extern "C" fn(*const c_char, Info<A>) -> c_int;
+            // SAFETY: as above; the type is that of the function in mpi.h.
+            return unsafe {
+                match prefix.next::<Delete<A>>(c"MPI_File_delete", c"PMPI_File_delete") {
+                    Ok(next) => next(name, info),
+                    Err(_) => mpi.file_delete(name, info),
+                }
+            };
         };
         let outcome = if mpi.is_active() {
             svmio_adio::delete(OsStr::from_bytes(name.to_bytes()))
@@ -135,23 +169,29 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
 
 /// `MPI_Finalize`: this process leaves MPI, and the clusters that it takes part in then. Also where svmio cannot be used
 /// with this MPI.
-pub fn finalize() -> c_int {
-    svmio_logging::start();
-    reopening::finish();
-    svmio_adio::begin_finish();
+pub fn finalize(prefix: Prefix) -> c_int {
+    static IS_BEGUN: AtomicBool = AtomicBool::new(false);
+    // A tool that is the next library comes back here. Relaxed: MPI is finalized by one thread.
+    let is_first = !IS_BEGUN.swap(true, Ordering::Relaxed);
+    if is_first {
+        svmio_logging::start();
+        reopening::finish();
+        svmio_adio::begin_finish();
+    }
     type Finalize = unsafe extern "C" fn() -> c_int;
     // SAFETY: the type of the function in mpi.h.
-    let stock = Library::mpi().and_then(|library| unsafe { library.function::<Finalize>(c"PMPI_Finalize") });
-    let code = match stock {
+    let code = match unsafe { prefix.next::<Finalize>(c"MPI_Finalize", c"PMPI_Finalize") } {
         // SAFETY: the caller finalizes MPI.
-        Ok(stock) => unsafe { stock() },
+        Ok(next) => unsafe { next() },
         Err(missing) => {
             tracing::error!("MPI cannot be finalized: {missing}");
             // No class of errors has this number in all MPIs, but success has: anything else will do.
             SUCCESS + 1
         }
     };
-    svmio_adio::finish();
+    if is_first {
+        svmio_adio::finish();
+    }
     code
 }
 

@@ -45,7 +45,7 @@ const OWN: [&str; 12] = [
 ];
 
 /// What is read above this crate.
-const ABOVE: [(Concern, &str); 15] = [
+const ABOVE: [(Concern, &str); 17] = [
     (Concern::Files, "SVMIO_CLAIM"),
     (Concern::Files, "SVMIO_LOG"),
     (Concern::Files, "SVMIO_MEET"),
@@ -55,6 +55,8 @@ const ABOVE: [(Concern, &str); 15] = [
     (Concern::Files, "SVMIO_VISIBILITY"),
     (Concern::Files, "SVMIO_YIELD"),
     (Concern::Collectives, "SVMIO_COLLECTIVES"),
+    (Concern::Collectives, "SVMIO_COLLECTIVES_AFTER"),
+    (Concern::Collectives, "SVMIO_COLLECTIVES_DEVICES"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_NODES"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_NONBLOCKING"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_OFF"),

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+    ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
+    those_left_hear_of_a_loss,
 };
-use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
+use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
 
 /// Random collectives, byte for byte as MPI's own.
@@ -246,6 +247,51 @@ fn borders(mpi: Mpi) {
     }
 }
 
+/// Communicators of few collectives, as MPI makes one for each open file, get no group, which would take memory, time and
+/// one of the places for others; those of many do.
+fn short_lived(mpi: Mpi) {
+    let program = Program::c("collectives_short_lived", mpi);
+    // By default, and said: of those of many calls one has begun 32 of them.
+    for (after, ours) in [("", 0), ("200", 100 + 132)] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 2).argument(scratch.file("plain"));
+        let job = job.collectives("preload").variable("SVMIO_STATS", "1");
+        let output = job.variable("SVMIO_COLLECTIVES_AFTER", after).succeed();
+        assert_eq!(counted(&output, "scan"), (ours, 200 + 2 * 300), "after {after}: {output}");
+    }
+}
+
+/// Both of svmio's libraries pass on what the other one has to hear.
+fn asked(mpi: Mpi) {
+    let program = Program::c("collectives_asked", mpi);
+    let installation = Installation::get();
+    let libraries = [installation.library(mpi), installation.collectives_library(mpi)];
+    let [files, collectives] = libraries.map(|library| library.to_string_lossy().into_owned());
+    for order in [format!("{files}:{collectives}"), format!("{collectives}:{files}")] {
+        let scratch = Scratch::new();
+        let preload = format!("LD_PRELOAD={order}");
+        let options =
+            if mpi.is_mpich() { ["-genv", "LD_PRELOAD", &order].to_vec() } else { vec!["-x", &preload] };
+        let job = Job::new(&scratch, &program, 2).files(Files::Stock).options(&options);
+        let output = job.variable("SVMIO_STATS", "1").limit(Duration::from_secs(60)).succeed();
+        assert!(output.contains("who asked was told"), "{order}: {output}");
+        assert_eq!(counted(&output, "iallreduce"), (1, 1), "{order}: {output}");
+    }
+}
+
+/// Where MPI takes buffers in a device's memory, all is left to it, unless the user says that there are none.
+fn devices(mpi: Mpi) {
+    let (program, aware) = (Program::c("collectives_each", mpi), Program::library("device_memory", mpi));
+    for (said, expected) in [("", 0), ("1", 0), ("0", 1)] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 2).collectives("preload").variable("LD_PRELOAD", &aware.path);
+        let job = job.variable("SVMIO_STATS", "1").variable("SVMIO_LOG", "info");
+        let output = job.variable("SVMIO_COLLECTIVES_DEVICES", said).succeed();
+        assert_eq!(counted(&output, "scan"), (expected, 1), "{said}: {output}");
+        assert_eq!(output.contains("buffers in the memory of devices"), expected == 0, "{said}: {output}");
+    }
+}
+
 macro_rules! mpis {
     ($($name:ident: $mpi:ident;)*) => {$(
         mod $name {
@@ -272,6 +318,21 @@ macro_rules! mpis {
             }
 
             #[test]
+            fn short_lived_communicators_cost_little() {
+                short_lived(Mpi::$mpi);
+            }
+
+            #[test]
+            fn who_only_asks_is_told() {
+                asked(Mpi::$mpi);
+            }
+
+            #[test]
+            fn memory_of_devices_is_left_to_mpi() {
+                devices(Mpi::$mpi);
+            }
+
+            #[test]
             fn jobs_do_not_become_more_and_more() {
                 many_jobs(Mpi::$mpi);
             }
@@ -279,6 +340,11 @@ macro_rules! mpis {
             #[test]
             fn attributes_of_a_process_go_once() {
                 attributes_go_once(Mpi::$mpi, "preload");
+            }
+
+            #[test]
+            fn all_meet_at_the_end() {
+                all_meet_at_the_end_of_mpi(Mpi::$mpi, "preload");
             }
 
             #[test]
@@ -347,6 +413,18 @@ fn large_counts_are_mixed_with_others() {
                 assert_eq!(counted(&output, collective), (1, 1), "{collective}: {output}");
             }
         }
+    }
+}
+
+/// Who has a wrong handle hears of it from MPI, once. Open MPI's are addresses, which are not to be looked at when what was
+/// there has gone.
+#[test]
+fn a_wrong_handle_is_told_by_mpi() {
+    for mpi in [Mpi::DebianMpich, Mpi::WheelMpich] {
+        let program = Program::c("collectives_invalid", mpi);
+        let scratch = Scratch::new();
+        let output = Job::new(&scratch, &program, 2).collectives("preload").succeed();
+        assert!(output.contains("told 3 times") && output.contains("MPI_Bcast"), "{output}");
     }
 }
 

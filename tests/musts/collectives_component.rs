@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use svmio_tests::collectives::{
-    ALL_BEGUN, EVERY, attributes_go_once, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+    ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
+    those_left_hear_of_a_loss,
 };
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
@@ -107,6 +108,23 @@ fn requests_under_way_are_not_freed() {
 #[test]
 fn attributes_of_a_process_go_once() {
     attributes_go_once(MPI, "component");
+}
+
+#[test]
+fn all_meet_at_the_end() {
+    all_meet_at_the_end_of_mpi(MPI, "component");
+}
+
+/// Communicators of few collectives, as MPI makes one for each open file, get no group; those of many do.
+#[test]
+fn short_lived_communicators_cost_little() {
+    let program = Program::c("collectives_short_lived", MPI);
+    for (after, ours) in [("", 0), ("200", 100 + 132)] {
+        let scratch = Scratch::new();
+        let job = with_component(Job::new(&scratch, &program, 2)).argument(scratch.file("plain"));
+        let output = job.variable("SVMIO_COLLECTIVES_AFTER", after).succeed();
+        assert_eq!(counted(&output, "scan"), (ours, 200 + 2 * 300), "after {after}: {output}");
+    }
 }
 
 /// Open MPI makes communicators by collectives that do not block, while the program is in others.

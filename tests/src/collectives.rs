@@ -1,6 +1,8 @@
 //! What jobs tell of the collectives that svmio did for them: by `SVMIO_STATS=1`, and when one of them is lost; and
 //! what they do under each adapter.
 
+use std::time::Duration;
+
 use crate::is_full_run;
 use crate::job::Job;
 use crate::mpi::Mpi;
@@ -92,5 +94,21 @@ pub fn attributes_go_once(mpi: Mpi, adapter: &'static str) {
     assert_eq!(output.matches("the attribute went 1 times").count(), 2, "{output}");
     for collective in ["allreduce", "bcast"] {
         assert!(counted(&output, collective).0 > 0, "{collective}: {output}");
+    }
+}
+
+/// Ranks meet in a collective when an attribute of `MPI_COMM_SELF` goes, though they have set it before and after their
+/// first one.
+///
+/// # Panics
+/// Where they do not.
+pub fn all_meet_at_the_end_of_mpi(mpi: Mpi, adapter: &'static str) {
+    let program = Program::c("collectives_at_end", mpi);
+    for ranks in [2, 3] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, ranks).collectives(adapter).variable("SVMIO_STATS", "1");
+        let output = job.limit(Duration::from_secs(60)).succeed();
+        assert!(output.contains("all met at the end"), "{output}");
+        assert_eq!(counted(&output, "allreduce").0, 1, "{output}");
     }
 }

@@ -41,6 +41,11 @@ impl Installation {
         self.directory.join("lib").join(family).join("libsvmio_mpi.so")
     }
 
+    /// What has svmio do the collectives of an MPI's programs.
+    pub fn collectives_library(&self, mpi: Mpi) -> PathBuf {
+        self.library(mpi).with_file_name("libsvmio_coll.so")
+    }
+
     /// What makes the waiting ranks of Debian's MPICH yield.
     pub fn yield_library(&self) -> PathBuf {
         self.directory.join("lib/libsvmio_yield.so")

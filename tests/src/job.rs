@@ -29,6 +29,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// waiting for longer than by default, and then that is right, and no defect.
 pub(crate) const PATIENCE: (&str, &str) = ("SVMIO_WATCHDOG_TIMEOUT", "60s");
 
+/// A test's communicators have few collectives, which are to be svmio's.
+const AT_ONCE: (&str, &str) = ("SVMIO_COLLECTIVES_AFTER", "0");
+
 /// Who keeps a job's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Files {
@@ -88,7 +91,8 @@ impl<'s> Job<'s> {
         self
     }
 
-    /// Has svmio do MPI's collectives, by this adapter: one that `svmio run --collectives=` takes.
+    /// Has svmio do MPI's collectives, by this adapter: one that `svmio run --collectives=` takes. Of each communicator,
+    /// from the first one on; `SVMIO_COLLECTIVES_AFTER` as a [variable](Self::variable) says otherwise.
     pub fn collectives(mut self, adapter: &'static str) -> Self {
         self.collectives = Some(adapter);
         self
@@ -227,6 +231,9 @@ impl<'s> Job<'s> {
         // Within a node, collectives wait for ever where no timeout is set.
         if self.collectives.is_none() || !matches!(self.nodes, Nodes::One) {
             command.env(PATIENCE.0, PATIENCE.1);
+        }
+        if self.collectives.is_some() {
+            command.env(AT_ONCE.0, AT_ONCE.1);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command

@@ -51,15 +51,6 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.add_error_string)(code, text.as_ptr()) };
     }
 
-    /// The stock `MPI_Error_class`.
-    ///
-    /// # Safety
-    /// `class` is valid for a write.
-    pub unsafe fn error_class(&self, code: c_int, class: *mut c_int) -> c_int {
-        // SAFETY: the caller vouches for the pointer.
-        unsafe { (self.error_class)(code, class) }
-    }
-
     /// Reports that this MPI lacks a function.
     pub fn missing(&self, function: &str) -> c_int {
         let message = format!("this MPI has no {function}");

@@ -151,20 +151,6 @@ impl<A: Abi> Mpi<A> {
         Ok(request)
     }
 
-    /// `MPI_Request_get_status`.
-    ///
-    /// # Safety
-    /// The arguments are those of `MPI_Request_get_status`.
-    pub unsafe fn request_get_status(
-        &self,
-        request: Request<A>,
-        flag: *mut c_int,
-        status: *mut A::Status,
-    ) -> c_int {
-        // SAFETY: the caller vouches for the arguments.
-        unsafe { (self.request_get_status)(request, flag, status) }
-    }
-
     /// Keeps `watched` where [`complete_requests`] finds it, which Open MPI calls whenever it makes progress.
     fn watch(&self, watched: Box<dyn Watched>) {
         static IS_REGISTERED: AtomicBool = AtomicBool::new(false);

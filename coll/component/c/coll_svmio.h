@@ -105,9 +105,11 @@ struct svmio_taken {
 };
 
 /* svmio's functions, in Rust: one to be called before all others, one that completes requests and returns how many,
- * and svmio_coll_allgather and so on. */
+ * one to be called at the end of MPI and one that says ahead that it will be, and svmio_coll_allgather and so on. */
 void svmio_coll_open(void);
 int svmio_coll_progress(void);
+void svmio_coll_hear_of_end(void);
+void svmio_coll_end(void);
 #define COLL_SVMIO_DECLARE(name, parameters, arguments) struct svmio_taken svmio_coll_##name parameters;
 COLL_SVMIO_ALL(COLL_SVMIO_DECLARE)
 
@@ -144,6 +146,9 @@ int coll_svmio_is_described(datatype_t datatype);
 ompi_request_t *coll_svmio_request_new(comm_t comm);
 void coll_svmio_request_complete(ompi_request_t *request, int code);
 void coll_svmio_request_watch(void);
+
+/* Has svmio hear of the end of MPI. To be called before the program can do anything. */
+void coll_svmio_watch_end(void);
 
 /* A module with no functions below yet, for a communicator that svmio can serve. */
 mca_coll_base_module_t *coll_svmio_module_new(void);

@@ -2,6 +2,7 @@
 
 #include "coll_svmio.h"
 
+#include "ompi/attribute/attribute.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/output.h"
 
@@ -68,6 +69,47 @@ static int init_query(bool progress_threads, bool mpi_threads)
 int coll_svmio_is_described(datatype_t datatype)
 {
     return ompi_datatype_is_predefined(datatype) || NULL != datatype->args;
+}
+
+/* Not every Open MPI lets components see this one. */
+#pragma weak ompi_attr_set_c
+
+static int do_not_copy(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *is_copied, MPI_Comm to)
+{
+    (void) comm;
+    (void) key;
+    (void) extra;
+    (void) value;
+    (void) copy;
+    (void) to;
+    *is_copied = 0;
+    return MPI_SUCCESS;
+}
+
+static int at_end(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void) comm;
+    (void) key;
+    (void) value;
+    (void) extra;
+    svmio_coll_end();
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF in the reverse order of that in which they were set, so the first
+ * one goes last. While MPI_COMM_WORLD gets its modules, MPI's own functions refuse to set any. Where it cannot be had,
+ * svmio sets one at the first collective. */
+void coll_svmio_watch_end(void)
+{
+    const ompi_attribute_fn_ptr_union_t copy = {.attr_communicator_copy_fn = do_not_copy};
+    const ompi_attribute_fn_ptr_union_t delete = {.attr_communicator_delete_fn = at_end};
+    comm_t self = &ompi_mpi_comm_self.comm;
+    int key = MPI_KEYVAL_INVALID;
+    if (NULL != ompi_attr_set_c &&
+        OMPI_SUCCESS == ompi_attr_create_keyval(COMM_ATTR, copy, delete, &key, NULL, 0, NULL) &&
+        OMPI_SUCCESS == ompi_attr_set_c(COMM_ATTR, self, &self->c_keyhash, key, NULL, false)) {
+        svmio_coll_hear_of_end();
+    }
 }
 
 /* A module for a communicator of several processes. Whether svmio can serve it, its processes find out together. */

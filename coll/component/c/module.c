@@ -78,6 +78,9 @@ static int enable(mca_coll_base_module_t *module, comm_t comm)
         OBJ_RETAIN(below->name##_module);                                                                            \
     }
     COLL_SVMIO_ALL(KEEP_BELOW)
+    if (&ompi_mpi_comm_world.comm == comm) {
+        coll_svmio_watch_end();
+    }
     return OMPI_SUCCESS;
 }
 

@@ -73,6 +73,18 @@ pub extern "C" fn svmio_coll_progress() -> c_int {
     svmio_coll::component::complete_requests() as c_int
 }
 
+/// What the component tells svmio in `MPI_Init`, if it is to call [`svmio_coll_end`].
+#[unsafe(no_mangle)]
+pub extern "C" fn svmio_coll_hear_of_end() {
+    svmio_coll::component::hear_of_end();
+}
+
+/// What `MPI_Finalize` calls while MPI can still be used, after all that the program has it call.
+#[unsafe(no_mangle)]
+pub extern "C" fn svmio_coll_end() {
+    svmio_coll::component::end();
+}
+
 /// # Safety
 /// As [`svmio_coll::component::IsDescribed`].
 unsafe fn is_described(handle: usize) -> bool {

@@ -41,6 +41,8 @@ fn cards_survive_the_wire() {
         Card { has_no_room: true, ..card },
         Card { has_enough: true, ..card },
         Card { is_timed: true, ..card },
+        Card { after: 300, ..card },
+        Card { has_devices: true, ..card },
     ] {
         assert_eq!(Card::from_bytes(&card.to_bytes()), card);
     }
@@ -120,4 +122,12 @@ fn only_a_job_over_a_network_reaches_several_hosts() {
     assert_eq!(found(&[one, Card { has_failed: true, ..host }]), Some(6));
     // On one node any job will do.
     assert_eq!(found(&[card(1, &[network(6, 0)]), card(1, &[network(6, 1)])]), Some(6));
+}
+
+#[test]
+fn buffers_of_devices_are_left_to_mpi() {
+    let usual = card(1, &[]);
+    assert_eq!(reach(&[usual, usual]), Some(Reach::Memory));
+    let told = decide(&[usual, Card { has_devices: true, ..usual }]);
+    assert!(matches!(told, Decision::Leave(why) if why.contains("devices")), "{told:?}");
 }

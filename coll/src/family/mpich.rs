@@ -23,6 +23,7 @@ impl Family for Mpich {
             own: Comm(0x4400_0001),
             null: Comm(0x0400_0000),
             errors_return: Errhandler(0x5400_0001),
+            errors_are_fatal: Errhandler(0x5400_0000),
         })
     }
 

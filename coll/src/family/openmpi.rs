@@ -23,6 +23,7 @@ impl Family for OpenMpi {
             own: communicator(c"ompi_mpi_comm_self")?,
             null: communicator(c"ompi_mpi_comm_null")?,
             errors_return: Errhandler(library.variable(c"ompi_mpi_errors_return")? as usize),
+            errors_are_fatal: Errhandler(library.variable(c"ompi_mpi_errors_are_fatal")? as usize),
         })
     }
 

@@ -2,23 +2,20 @@
 //!
 //! MPICH's Fortran functions call the C ones, so that those are enough. Both names of each are taken: tools
 //! that stand between program and MPI call the second. Beyond the functions of all families it takes
-//! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class; and
-//! `MPI_Request_get_status`, which is the only function that does not ask what goes on in the background whether it is
-//! over.
+//! `MPI_Error_class` and `MPI_Request_get_status`, and passes them on: see [`svmio_adio::export_asking`].
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::mpich::Mpich;
-use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, Request, SUCCESS};
-use svmio_mpiio::{file_close, file_delete, file_open, file_preallocate, finalize, with_stock};
+use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, Request};
+use svmio_mpiio::{Prefix, file_close, file_delete, file_open, file_preallocate, finalize};
 
 type Status = <Mpich as Abi>::Status;
 
 macro_rules! exported {
-    ($($open:ident, $delete:ident, $close:ident, $error_class:ident, $preallocate:ident, $finalize:ident,
-       $request_get_status:ident;)*) => {$(
+    ($($prefix:ident: $open:ident, $delete:ident, $close:ident, $preallocate:ident, $finalize:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -32,7 +29,7 @@ macro_rules! exported {
             file: *mut MpiFile,
         ) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_open(comm, name, amode, info, file) }
+            unsafe { file_open(Prefix::$prefix, comm, name, amode, info, file) }
         }
 
         /// `MPI_File_delete` of MPI-3.1.
@@ -42,7 +39,7 @@ macro_rules! exported {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<Mpich>) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_delete(name, info) }
+            unsafe { file_delete(Prefix::$prefix, name, info) }
         }
 
         /// `MPI_File_close` of MPI-3.1.
@@ -53,39 +50,6 @@ macro_rules! exported {
         pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
             // SAFETY: the caller's argument.
             unsafe { file_close::<Mpich>(file) }
-        }
-
-        /// `MPI_Error_class` of MPI-3.1.
-        ///
-        /// # Safety
-        /// As MPI wants it.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $error_class(code: c_int, class: *mut c_int) -> c_int {
-            // SAFETY: the caller's arguments.
-            with_stock::<Mpich>(|mpi| unsafe {
-                match svmio_adio::behind(code) {
-                    Some(own) => {
-                        class.write(Mpich::error_class(own.class));
-                        SUCCESS
-                    }
-                    None => mpi.error_class(code, class),
-                }
-            })
-        }
-
-        /// `MPI_Request_get_status` of MPI-3.1.
-        ///
-        /// # Safety
-        /// As MPI wants it.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $request_get_status(
-            request: Request<Mpich>,
-            flag: *mut c_int,
-            status: *mut Status,
-        ) -> c_int {
-            svmio_adio::complete_requests();
-            // SAFETY: the caller's arguments.
-            with_stock::<Mpich>(|mpi| unsafe { mpi.request_get_status(request, flag, status) })
         }
 
         /// `MPI_File_preallocate` of MPI-3.1.
@@ -103,18 +67,17 @@ macro_rules! exported {
         /// As MPI wants it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $finalize() -> c_int {
-            finalize()
+            finalize(Prefix::$prefix)
         }
     )*};
 }
 
 exported! {
-    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_Error_class, MPI_File_preallocate, MPI_Finalize,
-        MPI_Request_get_status;
-    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_Error_class, PMPI_File_preallocate, PMPI_Finalize,
-        PMPI_Request_get_status;
+    Mpi: MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_preallocate, MPI_Finalize;
+    Pmpi: PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_preallocate, PMPI_Finalize;
 }
 
+svmio_adio::export_asking!();
 svmio_mpiio::export_collective!(Mpich);
 svmio_mpiio::export_collective!(Mpich, large);
 svmio_mpiio::export_get_view!(Mpich);

@@ -13,10 +13,11 @@ use svmio_adio::Mpi;
 use svmio_adio::abi::openmpi::{OpenMpi, Status};
 use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request};
 use svmio_adio::plug::openmpi::info_of;
-use svmio_mpiio::{file_close, file_delete, file_open, file_preallocate, finalize, with_stock};
+use svmio_mpiio::{Prefix, file_close, file_delete, file_open, file_preallocate, finalize, with_stock};
 
 macro_rules! named {
-    ($($open:ident, $delete:ident, $close:ident, $get_info:ident, $preallocate:ident, $finalize:ident;)*) => {$(
+    ($($prefix:ident: $open:ident, $delete:ident, $close:ident, $get_info:ident, $preallocate:ident,
+       $finalize:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -30,7 +31,7 @@ macro_rules! named {
             file: *mut MpiFile,
         ) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_open(comm, name, amode, info, file) }
+            unsafe { file_open(Prefix::$prefix, comm, name, amode, info, file) }
         }
 
         /// `MPI_File_delete` of MPI-3.1.
@@ -40,7 +41,7 @@ macro_rules! named {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<OpenMpi>) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_delete(name, info) }
+            unsafe { file_delete(Prefix::$prefix, name, info) }
         }
 
         /// `MPI_File_close` of MPI-3.1.
@@ -85,14 +86,15 @@ macro_rules! named {
         /// As MPI wants it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $finalize() -> c_int {
-            finalize()
+            finalize(Prefix::$prefix)
         }
     )*};
 }
 
 named! {
-    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info, MPI_File_preallocate, MPI_Finalize;
-    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info, PMPI_File_preallocate, PMPI_Finalize;
+    Mpi: MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info, MPI_File_preallocate, MPI_Finalize;
+    Pmpi: PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info, PMPI_File_preallocate,
+        PMPI_Finalize;
 }
 
 svmio_mpiio::export_collective!(OpenMpi);

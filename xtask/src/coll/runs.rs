@@ -205,6 +205,8 @@ fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Outcome> {
             run.envs(case.mpi.environment().iter().copied()).env("SVMIO_STATS", "1");
             // Else short ones that do not block would be MPI's own, and prove nothing.
             run.env("SVMIO_COLLECTIVES_NONBLOCKING", "all");
+            // Likewise those of communicators that have few.
+            run.env("SVMIO_COLLECTIVES_AFTER", "0");
             run.env("TMPDIR", scratch.path()).current_dir(scratch.path());
             run
         }
