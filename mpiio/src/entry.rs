@@ -41,7 +41,6 @@ impl Prefix {
 /// # Safety
 /// The arguments are those of `MPI_File_open`.
 pub unsafe fn file_open<A: Plug>(
-    prefix: Prefix,
     comm: Comm<A>,
     name: *const c_char,
     amode: c_int,
@@ -58,12 +57,7 @@ pub unsafe fn file_open<A: Plug>(
                 }
                 Some(name) => reopening::open(mpi, comm, &name, amode, info, file),
                 None => {
-                    type Open<A> =
-                        unsafe extern "C" fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile) -> c_int;
-                    let code = match prefix.next::<Open<A>>(c"MPI_File_open", c"PMPI_File_open") {
-                        Ok(next) => next(comm, name, amode, info, file),
-                        Err(_) => mpi.file_open(comm, name, amode, info, file),
-                    };
+                    let code = mpi.file_open(comm, name, amode, info, file);
                     // It may be that what claims the name is mistyped. Of a communicator by which a file was opened,
                     // the rank can be asked; MPICH 5 calls it a success, too, if a handler of the program's has been
                     // told that there is no communicator.
@@ -118,18 +112,12 @@ pub unsafe fn file_close<A: Plug>(file: *mut MpiFile) -> c_int {
 ///
 /// # Safety
 /// The arguments are those of `MPI_File_delete`.
-pub unsafe fn file_delete<A: Plug>(prefix: Prefix, name: *const c_char, info: Info<A>) -> c_int {
+pub unsafe fn file_delete<A: Plug>(name: *const c_char, info: Info<A>) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: the caller vouches for the arguments.
         let Some(name) = (unsafe { claimed(name) }) else {
-            type Delete<A> = unsafe extern "C" fn(*const c_char, Info<A>) -> c_int;
-            // SAFETY: as above; the type is that of the function in mpi.h.
-            return unsafe {
-                match prefix.next::<Delete<A>>(c"MPI_File_delete", c"PMPI_File_delete") {
-                    Ok(next) => next(name, info),
-                    Err(_) => mpi.file_delete(name, info),
-                }
-            };
+            // SAFETY: as above.
+            return unsafe { mpi.file_delete(name, info) };
         };
         let outcome = if mpi.is_active() {
             svmio_adio::delete(OsStr::from_bytes(name.to_bytes()))

@@ -21,15 +21,15 @@
 //!   pointer: `shared`).
 //!
 //! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files
-//! leave each other there. These, and opens and removals of files that are not svmio's, go on to the next library in the
-//! process that has such a function, maybe a tool that stands between a program and MPI. What a family needs beyond that, the page of its library tells. Everything else
+//! leave each other there. Both go on to the next library in the process that has such a function, maybe a tool that
+//! stands between a program and MPI. What a family needs beyond that, the page of its library tells. Everything else
 //! (`MPI_File_get_size`, `MPI_File_get_amode`, …) is the stock MPI's own: its ROMIO
 //! calls our device, as it does below the functions above. What the first open would wait for is [done](warm_up) when the
 //! library is loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
-//!                                                   └─ other  ─► the next library's, or the stock PMPI_File_open
+//!                                                   └─ other  ─► the stock PMPI_File_open
 //! ```
 //!
 //! ```

@@ -1,5 +1,5 @@
 //! Tools that stand between a program and MPI, preloaded behind svmio as `svmio run` has it: they hear of the beginning and
-//! the end of MPI, and of files that are not svmio's.
+//! the end of MPI, and of no file that is opened, rather than of half of what is done with it.
 
 use svmio_tests::{Job, Mpi, Program, Scratch};
 
@@ -13,8 +13,7 @@ fn hears(mpi: Mpi, adapter: Option<&'static str>) {
     let count = |line: &str| output.lines().filter(|told| told.contains(line)).count();
     assert_eq!(count("tool: init"), 2, "{output}");
     assert_eq!(count("tool: report of 2"), 2, "{output}");
-    assert_eq!((count("tool: open"), count(&format!("tool: open {plain}"))), (2, 2), "{output}");
-    assert_eq!((count("tool: delete"), count(&format!("tool: delete {plain}"))), (1, 1), "{output}");
+    assert_eq!([count("tool: open"), count("tool: close"), count("tool: delete")], [0; 3], "{output}");
 }
 
 macro_rules! mpis {
@@ -23,7 +22,7 @@ macro_rules! mpis {
             use super::*;
 
             #[test]
-            fn tools_hear_what_they_would_without_it() {
+            fn tools_hear_of_the_beginning_and_the_end() {
                 hears(Mpi::$mpi, None);
             }
 

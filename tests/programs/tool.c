@@ -12,6 +12,11 @@ int MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, MPI_
     return PMPI_File_open(comm, name, mode, info, file);
 }
 
+int MPI_File_close(MPI_File *file) {
+    fprintf(stderr, "tool: close\n");
+    return PMPI_File_close(file);
+}
+
 int MPI_File_delete(const char *name, MPI_Info info) {
     fprintf(stderr, "tool: delete %s\n", name);
     return PMPI_File_delete(name, info);

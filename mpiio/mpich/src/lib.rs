@@ -29,7 +29,7 @@ macro_rules! exported {
             file: *mut MpiFile,
         ) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_open(Prefix::$prefix, comm, name, amode, info, file) }
+            unsafe { file_open(comm, name, amode, info, file) }
         }
 
         /// `MPI_File_delete` of MPI-3.1.
@@ -39,7 +39,7 @@ macro_rules! exported {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<Mpich>) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_delete(Prefix::$prefix, name, info) }
+            unsafe { file_delete(name, info) }
         }
 
         /// `MPI_File_close` of MPI-3.1.

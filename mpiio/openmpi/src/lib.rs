@@ -31,7 +31,7 @@ macro_rules! named {
             file: *mut MpiFile,
         ) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_open(Prefix::$prefix, comm, name, amode, info, file) }
+            unsafe { file_open(comm, name, amode, info, file) }
         }
 
         /// `MPI_File_delete` of MPI-3.1.
@@ -41,7 +41,7 @@ macro_rules! named {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<OpenMpi>) -> c_int {
             // SAFETY: the caller's arguments.
-            unsafe { file_delete(Prefix::$prefix, name, info) }
+            unsafe { file_delete(name, info) }
         }
 
         /// `MPI_File_close` of MPI-3.1.
