@@ -118,14 +118,14 @@ pub(crate) unsafe fn place_new<A: Abi>(
     if may_choose && !unplaced.is_empty() {
         amounts = part.amounts(unit);
     }
-    let Some(Told { all, unit }) = gathered(&handle.team, amounts, unit, now, MOST_TOLD)? else {
+    let Some(told) = gathered(&handle.team, amounts, unit, now, MOST_TOLD)? else {
         if handle.rank() == 0 {
             let name = handle.file.name();
             tracing::info!("{name}: new segments are not placed ahead: telling of all pieces takes too much");
         }
         return Ok(());
     };
-    let placed = (handle.rank() == 0).then(|| place(handle, company, &all, unit, now));
+    let placed = (handle.rank() == 0).then(|| place(handle, company, &told, now));
     let told = handle.team.told(0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
     let (chosen, each, homes) = decoded(&told);
     if let Some(size) = chosen {
@@ -149,6 +149,8 @@ struct Told {
     all: Vec<Vec<u8>>,
     /// By these units.
     unit: SegmentSize,
+    /// Which are larger than wanted.
+    is_coarser: bool,
 }
 
 /// What all ranks tell, by `unit` or larger ones; `None` where even by units of `largest` that takes more than `most`
@@ -160,9 +162,10 @@ fn gathered(
     largest: SegmentSize,
     most: usize,
 ) -> Result<Option<Told>, Failure> {
+    let wanted = unit;
     loop {
         if let Some(all) = team.gather(0, &amounts.to_bytes(), most)? {
-            return Ok(Some(Told { all, unit }));
+            return Ok(Some(Told { all, unit, is_coarser: unit != wanted }));
         }
         let larger = unit.bytes().saturating_mul(COARSER.into());
         let Some(larger) = SegmentSize::new(larger).ok().filter(|larger| larger.bytes() <= largest.bytes())
@@ -182,15 +185,10 @@ fn may_choose(handle: &Handle) -> bool {
     goes_by_size && !is_settled && !handle.under_way.is_any()
 }
 
-/// Rank 0's part: settles the segment size where `unit` is a smaller one, and enters homes at the master; returns the
+/// Rank 0's part: settles the segment size where the units are smaller ones, and enters homes at the master; returns the
 /// size, if it was to be another one, how many bytes each segment gets on the average, and the homes in force, encoded.
-fn place(
-    handle: &Handle,
-    company: &Company,
-    all: &[Vec<u8>],
-    unit: SegmentSize,
-    now: SegmentSize,
-) -> Result<Vec<u8>, Failure> {
+fn place(handle: &Handle, company: &Company, told: &Told, now: SegmentSize) -> Result<Vec<u8>, Failure> {
+    let &Told { ref all, unit, is_coarser } = told;
     let located = |error: svmio_svm::Error| handle.located(error.into());
     let nodes = company.nodes_of_ranks().iter().copied();
     let writers = Writers::of(nodes.zip(all.iter().map(|told| &told[..])));
@@ -212,9 +210,11 @@ fn place(
         chosen = Some(size);
     } else if !handle.has_given_segment_size && !handle.file.has_segments() {
         let name = handle.file.name();
-        tracing::info!(
-            "{name}: segments stay at {now} bytes: smaller ones would not suit its first write better"
-        );
+        let why = match is_coarser {
+            true => "telling where each piece of its first write lies takes too much",
+            false => "smaller ones would not suit its first write better",
+        };
+        tracing::info!("{name}: segments stay at {now} bytes: {why}");
     }
     let size = chosen.unwrap_or(now);
     // Where somebody else has settled a smaller size meanwhile, there are homes, too.
@@ -377,7 +377,7 @@ mod tests {
         let told = |most| {
             let told =
                 gathered(&Team::alone(), amounts.clone(), smallest, now, most).expect("nobody is missing");
-            told.map(|Told { all, unit }| (all[0].len() / 16, unit))
+            told.map(|Told { all, unit, .. }| (all[0].len() / 16, unit))
         };
         assert_eq!(told(MOST_TOLD), Some((12, smallest)));
         assert_eq!(told(12 * 16 - 1), Some((4, size(128))));
