@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::mapping::is_mapped;
 use crate::segment::Segment;
-use crate::units::{FileOffset, SegmentIndex};
+use crate::units::FileOffset;
 
 /// What is written behind the file's end leaves a hole, rather than room for what others are writing, where it begins so
 /// many times its length behind it, or so many bytes.
@@ -42,14 +42,11 @@ impl File {
         }
         let end = self.size().min(offset.0.saturating_add(length as u64));
         let mut at = offset.0;
-        let size = self.segment_size();
         while at < end {
-            let (index, within, bytes) = self.piece(size, at, end)?;
             // SAFETY: the caller vouches for `length` bytes at `to`, and `end - offset` is not more.
             let to = unsafe { to.add((at - offset.0) as usize) };
-            // SAFETY: as above; the piece ends within its segment.
-            unsafe { self.read_piece(index, within, to, bytes) }?;
-            at += bytes as u64;
+            // SAFETY: as above.
+            at += unsafe { self.read_piece(at..end, to) }? as u64;
         }
         if let Some(shared) = &self.shared {
             shared.look_ahead(&self.foresight, offset.0..end.max(offset.0), self.size());
@@ -57,9 +54,14 @@ impl File {
         Ok(end.saturating_sub(offset.0) as usize)
     }
 
+    /// Reads the beginning of a range, as far as its segment goes, and says how many bytes these are: none where the size
+    /// of segments has changed meanwhile.
+    ///
     /// # Safety
-    /// `to` is valid for writes of `bytes` bytes; the piece ends within its segment.
-    unsafe fn read_piece(&self, index: SegmentIndex, within: u64, to: *mut u8, bytes: usize) -> Result<()> {
+    /// `to` is valid for writes of as many bytes as the range has.
+    unsafe fn read_piece(&self, range: Range<u64>, to: *mut u8) -> Result<usize> {
+        let size = self.segment_size();
+        let (index, within, bytes) = self.piece(size, range.start, range.end)?;
         let found;
         let segment = match self.lasting(index) {
             Some(segment) => Some(segment),
@@ -68,21 +70,24 @@ impl File {
                 found.as_deref()
             }
         };
+        let home = if segment.is_some() { Home::Here } else { self.attachment.home(index) };
+        // Once a segment is found, the size of all stays: what was counted by another one is counted anew.
+        if self.segment_size() != size {
+            return Ok(0);
+        }
         if let Some(segment) = segment {
-            // SAFETY: the caller vouches for both.
+            // SAFETY: the caller vouches for the memory; the piece ends within its segment.
             let read = unsafe { segment.read(within, to, bytes, self.punches()) };
             read.map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e))?;
-            return self.attachment.check_looked_at(segment);
-        }
-        match (&self.shared, self.attachment.home(index)) {
+            self.attachment.check_looked_at(segment)?;
+        } else if let (Some(shared), Home::There(home)) = (&self.shared, home) {
             // SAFETY: as above.
-            (Some(shared), Home::There(home)) => unsafe { shared.read(home, index, within, to, bytes) },
+            unsafe { shared.read(home, index, within, to, bytes) }?;
+        } else {
             // SAFETY: as above.
-            _ => unsafe {
-                to.write_bytes(0, bytes);
-                Ok(())
-            },
+            unsafe { to.write_bytes(0, bytes) };
         }
+        Ok(bytes)
     }
 
     /// Writes all of `data` at `offset`, growing the file where needed.

@@ -168,7 +168,18 @@ impl File {
         }
     }
 
-    /// Gives a segment a home, as a write does that ends at `end`, if it has none.
+    /// Has segments stay of the size in force: whoever maps the file counts by that from now on.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub(crate) fn fix_segment_size(&self) -> Result<()> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        while !shared.fix_segment_size(self.segment_size())? {}
+        Ok(())
+    }
+
+    /// Gives a segment a home, as a write does that ends at `end`, if it has none. The size of segments is
+    /// [fixed](File::fix_segment_size).
     pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
         while let Target::CountAnew = self.segment_to_write(index, self.segment_size(), end, 0)? {}
         Ok(())

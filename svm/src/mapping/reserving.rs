@@ -22,6 +22,9 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
     if range.start >= range.end {
         return Err(bad("it is empty, and a mapping has to have at least one byte".into()));
     }
+    if may_write && file.attachment().writable().is_ok() {
+        file.fix_segment_size()?;
+    }
     let page = rustix::param::page_size() as u64;
     if !file.segment_size().bytes().is_multiple_of(page) {
         let size = file.segment_size();

@@ -1,9 +1,9 @@
 //! Whether the size of a file's segments may still change.
 //!
 //! Another one may be settled as long as no segment has a home, and a home is given to a segment that was counted by the
-//! size in force. So whoever gives the first one, at the master, fixes the size before, and whoever settles another size
-//! keeps homes from being given until all nodes know of it. Both go by one word of the state, for both may be done by
-//! any process of the master's node.
+//! size in force. So whoever gives the first one, at the master, or maps the file for writing, fixes the size before, and
+//! whoever settles another size keeps homes from being given until all nodes know of it. Both go by one word of the state,
+//! for both may be done by any process of the master's node.
 
 use std::sync::atomic::Ordering;
 
@@ -33,16 +33,24 @@ impl State {
         self.header().sizing.load(Ordering::Acquire) == FIXED
     }
 
-    /// Begins to settle another size of segments; false where that stays as it is, or somebody does so already. No
-    /// segment gets a home before [`State::end_settling`].
-    pub(crate) fn begin_settling(&self) -> bool {
-        self.header().sizing.compare_exchange(OPEN, SETTLING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// Begins to settle another size of segments; `None` where that stays as it is, or somebody does so already.
+    pub(crate) fn begin_settling(&self) -> Option<Settling<'_>> {
+        let sizing = &self.header().sizing;
+        // Acquire: pairs with the end of who settled one before.
+        let begun = sizing.compare_exchange(OPEN, SETTLING, Ordering::AcqRel, Ordering::Acquire);
+        begun.ok().map(|_| Settling(self))
     }
+}
 
-    /// Whatever came of it.
-    pub(crate) fn end_settling(&self) {
+/// Another size of segments is being settled, until this is dropped, whatever has come of it: no segment gets a home
+/// before.
+#[must_use]
+pub(crate) struct Settling<'s>(&'s State);
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
         // Release: whoever fixes the size next sees what was settled.
-        self.header().sizing.store(OPEN, Ordering::Release);
+        self.0.header().sizing.store(OPEN, Ordering::Release);
     }
 }
 
@@ -57,16 +65,17 @@ mod tests {
     fn a_size_is_settled_before_it_is_fixed_or_not_at_all() {
         let state = State::map(tempfile::tempfile().unwrap()).unwrap();
         state.reset(BootId([1; 16]), FileId::from_bytes([2; 16]), 0, 0).unwrap();
-        assert!(state.begin_settling());
-        assert!(!state.begin_settling() && !state.fix_segment_size() && !state.is_segment_size_fixed());
-        state.end_settling();
-        assert!(state.begin_settling(), "several times, as long as it is not fixed");
-        state.end_settling();
+        for _ in 0..2 {
+            let settling = state.begin_settling().expect("several times, as long as it is not fixed");
+            let is_another = state.begin_settling().is_some();
+            assert!(!is_another && !state.fix_segment_size() && !state.is_segment_size_fixed());
+            drop(settling);
+        }
         assert!(state.fix_segment_size() && state.fix_segment_size() && state.is_segment_size_fixed());
-        assert!(!state.begin_settling() && state.is_segment_size_fixed());
+        assert!(state.begin_settling().is_none() && state.is_segment_size_fixed());
         // Whoever is alone with what others have left.
         state.revive().unwrap();
-        assert!(state.begin_settling());
+        std::mem::forget(state.begin_settling().expect("it is not fixed any more"));
         state.revive().unwrap();
         assert!(state.fix_segment_size());
     }

@@ -45,10 +45,9 @@ impl Agent {
         let (state, _) = served.attachment.writable()?;
         // Open only once: nobody has counted by the old size but those who wait for the answer, and who writes by himself
         // meanwhile, who gets no home for what he has counted.
-        if state.segments() == 0 && served.opens() <= 1 && state.begin_settling() {
-            let settled = self.settle(&served, state, segment_size, reason);
-            state.end_settling();
-            settled?;
+        let may_settle = state.segments() == 0 && served.opens() <= 1;
+        if let Some(_settling) = may_settle.then(|| state.begin_settling()).flatten() {
+            self.settle(&served, state, segment_size, reason)?;
         }
         Ok(Reply::Size(served.attachment.segment_size().bytes()))
     }

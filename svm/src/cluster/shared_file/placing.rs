@@ -1,5 +1,7 @@
 //! Homes for segments, which the master node gives.
 
+use std::time::Duration;
+
 use crate::attachment::{Filling, Given, Home};
 use crate::cluster::wire::{Reply, Request, SegmentHome};
 use crate::cluster::{NodeIndex, Roster};
@@ -8,7 +10,18 @@ use crate::units::{SegmentIndex, SegmentSize};
 
 use super::SharedFile;
 
+/// How long is waited before it is asked anew whether another size has been settled: that takes a message to each node.
+const PAUSE: Duration = Duration::from_micros(100);
+
 impl SharedFile {
+    /// Has segments stay of the size in force if that is `size`; false where it is another one, or about to be.
+    pub(crate) fn fix_segment_size(&self, size: SegmentSize) -> Result<bool> {
+        if self.attachment.writable()?.0.is_segment_size_fixed() {
+            return Ok(self.attachment.segment_size() == size);
+        }
+        Ok(self.give(&[], size, Filling::Sparse)?.is_some())
+    }
+
     /// Gives segments homes that have none yet, and were counted by `size`, at the master node; returns the homes in
     /// force. `None` where segments are of another size, which may have been settled meanwhile: they are to be counted
     /// anew.
@@ -24,6 +37,9 @@ impl SharedFile {
         // Before, one of another size might be left: its file would count as damaged, and to remove it is only safe where
         // nobody else can have made the same.
         if state.is_segment_size_fixed() {
+            if self.attachment.segment_size() != size {
+                return Ok(None);
+            }
             let wanted = homes.iter().filter(|(_, home)| Some(*home) == own).map(|(index, _)| *index);
             made.extend(wanted.filter(|index| self.attachment.home(*index) == Home::Hole));
         }
@@ -68,8 +84,9 @@ impl SharedFile {
             Given::Homes(homes) => Some(homes),
             Given::OtherSize(Some(_)) => None,
             Given::OtherSize(None) => {
-                // It takes a message to each node.
-                std::thread::yield_now();
+                // Who is lost over that does not come to its end.
+                self.lost_leader().map_or(Ok(()), Err)?;
+                std::thread::sleep(PAUSE);
                 None
             }
         })

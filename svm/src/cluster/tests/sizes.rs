@@ -1,10 +1,13 @@
 //! Sizes of segments that are settled while somebody asks for homes of what he has counted by the size before.
 
+use std::sync::Arc;
+
 use svmio_transport::Rank;
 
 use super::super::wire::{Reply, Request};
 use super::job;
 use crate::attachment::Home;
+use crate::mapping::MappingOptions;
 use crate::{
     CacheSettings, FileName, FileOffset, NodeIndex, OpenOptions, SegmentIndex, SegmentSize, SizeReason,
 };
@@ -23,13 +26,13 @@ fn no_segment_gets_a_home_while_another_size_is_settled_nor_by_the_size_before()
                 process.cluster.agent.as_ref().unwrap().serve_for(Rank(1), &request).unwrap()
             };
             let choose = |size| file.choose_segment_size(size, SizeReason::Spreading).unwrap();
-            assert!(state.begin_settling());
+            let settling = state.begin_settling().expect("there is no segment");
             assert_eq!(place(SegmentSize::DEFAULT), Reply::OtherSize(None));
             let own = [(SegmentIndex(0), NodeIndex(0))];
             assert_eq!(file.place(&own, 1).unwrap(), []);
             // One at a time.
             assert_eq!(choose(SegmentSize::MIN), SegmentSize::DEFAULT);
-            state.end_settling();
+            drop(settling);
             assert_eq!(choose(SegmentSize::MIN), SegmentSize::MIN);
             assert_eq!(place(SegmentSize::DEFAULT), Reply::OtherSize(Some(SegmentSize::MIN)));
             assert_eq!(state.segments(), 0);
@@ -53,5 +56,25 @@ fn no_segment_gets_a_home_while_another_size_is_settled_nor_by_the_size_before()
             file.write_at(FileOffset(3 * SegmentSize::MIN.bytes()), b"where it should be").unwrap();
         }
         process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn no_other_size_is_settled_where_somebody_has_mapped_the_file_for_writing() {
+    let (_directory, stores) = job::stores(2);
+    job::run(&stores, &CacheSettings::default(), |process| {
+        let options = OpenOptions::read_write().create(true);
+        let file = Arc::new(process.open(&FileName::new("f").unwrap(), &options).unwrap());
+        let map = || MappingOptions::new().map(&file, FileOffset(0)..FileOffset(1 << 20)).unwrap();
+        let mapping = (process.rank() == 1).then(map);
+        process.meet();
+        if process.rank() == 0 {
+            let chosen = file.choose_segment_size(SegmentSize::MIN, SizeReason::Spreading);
+            assert_eq!(chosen.unwrap(), SegmentSize::DEFAULT);
+            assert_eq!(file.attachment().state().unwrap().segments(), 0, "nothing is stored yet");
+        }
+        process.meet();
+        drop(mapping);
+        process.close(Arc::into_inner(file).expect("nobody maps it")).unwrap();
     });
 }
