@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use svmio_adio::abi::openmpi::OpenMpi;
 
-pub(crate) use requests::request_for;
 pub use requests::{Requests, complete_requests, give_requests};
+pub(crate) use requests::{is_there, request_for};
 
 /// Whether MPI can say how the datatype was made that a handle names.
 ///

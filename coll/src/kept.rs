@@ -1,13 +1,15 @@
 //! The group of a communicator, as an attribute of it: so it goes when the communicator is freed, however soon its
 //! handle is given again.
 //!
-//! It is formed when the communicator has had [so many](crate::trial) collectives: each member counts its calls, before it
-//! looks at their arguments, and all call the same ones in the same order.
+//! It is formed when the communicator has had [so many](crate::trial) collectives: each member counts its calls, before
+//! it looks at their arguments, and all call the same ones in the same order.
 //!
 //! The ones of the last calls are remembered in a table of the process, which is enough for most calls: a thread's own
-//! memory of them takes longer to find, above all where ranks take turns on a core.
+//! memory of them takes longer to find, above all where ranks take turns on a core. All others are found by the number
+//! of their communicator. MPI is asked only of communicators of which nothing is kept: it takes several calls.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,8 +67,8 @@ impl Kept {
         self.due.load(Ordering::Relaxed) != DECIDED
     }
 
-    /// Counts a collective that is about to be done while [this is young](Self::is_young); whether a group is to be formed
-    /// before.
+    /// Counts a collective that is about to be done while [this is young](Self::is_young); whether a group is to be
+    /// formed before.
     fn is_due(&self, way: Way) -> bool {
         // Relaxed: as above.
         match (self.due.load(Ordering::Relaxed), way) {
@@ -144,7 +146,19 @@ const DECIDED: u32 = u32::MAX;
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// All that is kept.
-static ALL: Mutex<Vec<&'static Kept>> = Mutex::new(Vec::new());
+static ALL: Mutex<All> = Mutex::new(All { by_number: BTreeMap::new(), nobodys: Vec::new() });
+
+struct All {
+    /// Of the communicators of these numbers. Each has the attribute, and is here as long as that: it goes with the
+    /// communicator, before the handle is given again.
+    by_number: BTreeMap<u64, &'static Kept>,
+    /// Of those that are gone.
+    nobodys: Vec<&'static Kept>,
+}
+
+fn all() -> MutexGuard<'static, All> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How many communicators are remembered.
 const REMEMBERED: usize = 8;
@@ -184,17 +198,13 @@ pub(crate) fn with<A: Family, R>(comm: Comm<A>, way: Way, body: impl FnOnce(&Kep
     Some(body(kept))
 }
 
-/// One that is nobody's, for the communicator of that number, of which MPI does so many collectives before there may be a
-/// group.
+/// One that is nobody's, for the communicator of that number, of which MPI does so many collectives before there may be
+/// a group.
 fn keep(number: u64, due: u32) -> &'static Kept {
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = all();
+    let kept = all.nobodys.pop().unwrap_or_else(|| Box::leak(Box::new(Kept::new())));
+    all.by_number.insert(number, kept);
     // Relaxed: under the lock, as is what `give_back` does.
-    let free = all.iter().copied().find(|kept| kept.comm.load(Ordering::Relaxed) == NOBODY);
-    let kept = free.unwrap_or_else(|| {
-        let kept: &'static Kept = Box::leak(Box::new(Kept::new()));
-        all.push(kept);
-        kept
-    });
     kept.due.store(due.min(DECIDED - 1), Ordering::Relaxed);
     kept.comm.store(number, Ordering::Relaxed);
     kept
@@ -203,8 +213,10 @@ fn keep(number: u64, due: u32) -> &'static Kept {
 /// Its communicator is gone.
 fn give_back(kept: &'static Kept) {
     kept.empty();
-    let _all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.comm.store(NOBODY, Ordering::Relaxed);
+    let mut all = all();
+    let number = kept.comm.swap(NOBODY, Ordering::Relaxed);
+    all.by_number.remove(&number);
+    all.nobodys.push(kept);
 }
 
 /// What attributes are looked for by, where `comm` can have one at this time.
@@ -222,15 +234,22 @@ fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)>
 
 #[cold]
 fn find<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
+    let number = A::number(comm.0);
+    let known = all().by_number.get(&number).copied();
+    if known.is_some() {
+        return known;
+    }
     let (stock, keys) = ready(comm)?;
-    // Where it is no communicator, MPI will say so.
-    if let Some(kept) = stock.quietly(|| stock.attribute(comm, keys.kept)).ok()? {
+    let asked = || stock.attribute(comm, keys.kept);
+    // Where it is no communicator, MPI will say so; a component is called only where it is one.
+    let attribute = if component::is_there() { asked() } else { stock.quietly(asked) };
+    if let Some(kept) = attribute.ok()? {
         // SAFETY: attributes of this key are references that live for ever: this function alone stores them.
         return Some(unsafe { &*kept.cast_const().cast::<Kept>() });
     }
     // All programs use that of all processes, and what it costs is over before they begin.
     let due = if comm.0 == stock.communicators.world.0 { 0 } else { trial::length() };
-    let kept = keep(A::number(comm.0), due);
+    let kept = keep(number, due);
     if !stock.set_attribute(comm, keys.kept, std::ptr::from_ref(kept).cast_mut().cast()) {
         give_back(kept);
         return None;
@@ -317,8 +336,8 @@ pub(crate) fn end<A: Family>() {
     if HAS_ENDED.swap(true, Ordering::Relaxed) {
         return;
     }
-    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    all.iter().for_each(|kept| kept.empty());
+    let kept: Vec<&Kept> = all().by_number.values().copied().collect();
+    kept.iter().for_each(|kept| kept.empty());
     let rank = stock.mpi.rank(stock.communicators.world);
     if rank == 0 {
         counting::tell(rank);

@@ -20,9 +20,10 @@
 //! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one
 //!   that follows ends with a code, and so do all further ones, of those that do not block, too.
 //! * Nothing has to be started. A communicator's group is formed at a collective that blocks, over MPI's own
-//!   collectives, when it has had so many that it is worth it; that of `MPI_COMM_WORLD` at the first one. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
-//!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
-//!   `MPI_COMM_WORLD` at once, so that all other groups use its fabric.
+//!   collectives, when it has had so many that it is worth it; that of `MPI_COMM_WORLD` at the first one. Meanwhile
+//!   these functions answer `NotMine` to the thread that forms it, so that a component may be asked by the very MPI
+//!   that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of `MPI_COMM_WORLD` at once,
+//!   so that all other groups use its fabric.
 //! * Nothing has to be ended. An attribute of `MPI_COMM_SELF`, which `MPI_Finalize` deletes first, ends all groups.
 //! * Before `MPI_Init` has returned, and after `MPI_Finalize` has begun, all answers are `NotMine`.
 //!

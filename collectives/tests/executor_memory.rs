@@ -81,13 +81,13 @@ fn apart(mut data: &mut [u8], lengths: [usize; SIZE]) -> [&mut [u8]; SIZE] {
     lengths.map(|length| data.split_off_mut(..length).unwrap())
 }
 
-fn allgather(nodes: [&str; SIZE]) {
+fn allgather(nodes: [&str; SIZE], between: &NetworkSettings) {
     let seats = on_nodes(&nodes);
     let members: Vec<Rank> = (0..SIZE as u32).map(Rank).collect();
     let id = fresh_id();
     let taken = on_all(&seats, &members, |seat| {
         let (fabrics, messenger) = (&seat.fabrics, &seat.messenger);
-        let (within, between) = (GroupSettings::default(), NetworkSettings::default());
+        let (within, between) = (GroupSettings::default(), between.clone());
         let mut group = TwoLevelGroup::join(fabrics, messenger, &members, id, within, between).unwrap();
         let member = group.member();
         let mut taken_with = |lengths: [usize; SIZE], is_equal: bool| {
@@ -114,8 +114,17 @@ fn allgather(nodes: [&str; SIZE]) {
 
 #[test]
 fn what_all_get_of_all_takes_no_memory_beside_where_it_belongs() {
-    allgather(["a", "a", "b", "b"]);
+    let settings = NetworkSettings::default();
+    allgather(["a", "a", "b", "b"], &settings);
     // Nodes' members do not follow each other, and are not equally many.
-    allgather(["a", "b", "a", "b"]);
-    allgather(["a", "b", "a", "c"]);
+    allgather(["a", "b", "a", "b"], &settings);
+    allgather(["a", "b", "a", "c"], &settings);
+}
+
+#[test]
+fn of_many_short_blocks_only_so_much_is_held_at_a_time() {
+    // Against such segments, all blocks are short.
+    let settings =
+        NetworkSettings { segment: LENGTH, held: LITTLE as usize / 4, ..NetworkSettings::default() };
+    allgather(["a", "b", "a", "c"], &settings);
 }

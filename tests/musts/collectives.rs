@@ -261,6 +261,15 @@ fn short_lived(mpi: Mpi) {
     }
 }
 
+/// Where users say different things of it, all processes have a group at the same collective.
+fn differing(mpi: Mpi) {
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &Program::c("collectives_differing", mpi), 3).collectives("preload");
+    let output = job.variable("SVMIO_STATS", "1").limit(Duration::from_secs(60)).succeed();
+    // MPI does the first four of each communicator, of which every second one is a scan.
+    assert_eq!(counted(&output, "scan"), (298 + 8, 310), "{output}");
+}
+
 /// Both of svmio's libraries pass on what the other one has to hear.
 fn asked(mpi: Mpi) {
     let program = Program::c("collectives_asked", mpi);
@@ -320,6 +329,11 @@ macro_rules! mpis {
             #[test]
             fn short_lived_communicators_cost_little() {
                 short_lived(Mpi::$mpi);
+            }
+
+            #[test]
+            fn groups_come_at_the_same_time_for_all() {
+                differing(Mpi::$mpi);
             }
 
             #[test]

@@ -127,6 +127,18 @@ fn short_lived_communicators_cost_little() {
     }
 }
 
+/// Where users say different things of that, all processes have a group at the same collective, also before they have met
+/// in one of all processes.
+#[test]
+fn groups_come_at_the_same_time_for_all() {
+    let program = Program::c("collectives_differing", MPI);
+    let scratch = Scratch::new();
+    let output = with_component(Job::new(&scratch, &program, 3)).limit(Duration::from_secs(60)).succeed();
+    // MPI does the first 512 of a communicator that was there before, and four of one that comes later, of which every
+    // second one is a scan.
+    assert_eq!(counted(&output, "scan"), (300 - 256 + 8, 310), "{output}");
+}
+
 /// Open MPI makes communicators by collectives that do not block, while the program is in others.
 #[test]
 fn communicators_come_and_go() {

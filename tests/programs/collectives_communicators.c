@@ -14,6 +14,8 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     enum { AT_ONCE = 40, IN_TURN = 60, MEANWHILE = 20 };
     static MPI_Comm comms[AT_ONCE];
+    /* Here all agree after how many collectives there are groups. */
+    MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
     for (int i = 0; i < AT_ONCE; i++) {
         MPI_OK(MPI_Comm_dup(i % 3 ? comms[i / 2] : MPI_COMM_WORLD, &comms[i]));
         use(comms[i], i);

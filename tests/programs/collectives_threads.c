@@ -74,6 +74,8 @@ int main(int argc, char **argv) {
     EQUAL(argc, 2);
     pthread_t threads[THREADS];
     struct lane lanes[THREADS];
+    /* Here all agree after how many collectives there are groups. */
+    MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
     for (int i = 0; i < THREADS; i++) {
         lanes[i] = (struct lane){.number = 1000 * i, .rounds = atoi(argv[1])};
         MPI_OK(MPI_Comm_dup(MPI_COMM_WORLD, &lanes[i].comm));

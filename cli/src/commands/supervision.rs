@@ -9,6 +9,7 @@
 //! their watchdogs if they do not leave. So nobody is killed here but who knows of no job, or does not heed signals.
 
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +38,9 @@ const MARGIN: Duration = Duration::from_secs(2);
 pub(super) const SAME: Duration = Duration::from_millis(250);
 
 /// Starts the processes, of which there are `ranks`, and waits until all have ended well. A signal to one of them ends
-/// them all, unless the settings say something about that; one to this process goes to them, and to what they have started.
-/// What they leave in the background goes on where all has gone well, and otherwise is killed.
+/// them all, unless the settings say something about that; one to this process goes to them, and to what they have
+/// started, and then both have the same time to leave. What they leave in the background goes on where all has gone
+/// well, and otherwise is killed.
 ///
 /// # Errors
 /// Which one ended otherwise first, and how; the signal that came to this process before; wrong settings.
@@ -62,7 +64,9 @@ pub(super) fn run(mut launcher: Launcher, ranks: u32) -> Result<(), CommandError
 /// Processes, and how far their end is.
 struct Supervision {
     running: Running,
-    handles: Vec<std::os::fd::OwnedFd>,
+    handles: Vec<OwnedFd>,
+    /// Of what those have left in their groups who have ended, where that is waited for.
+    left: Vec<OwnedFd>,
     ends: Vec<Option<ExitStatus>>,
     patience: Duration,
     /// Why this does not end well.
@@ -82,13 +86,22 @@ impl Supervision {
         let handles: Result<Vec<_>, _> = running.pids().into_iter().map(open).collect();
         let handles = handles.map_err(|error| CommandError::Waiting(error.into()))?;
         let ends = vec![None; handles.len()];
-        Ok(Self { running, handles, ends, patience, error: None, deadline: None, told_at: None })
+        Ok(Self {
+            running,
+            handles,
+            left: Vec::new(),
+            ends,
+            patience,
+            error: None,
+            deadline: None,
+            told_at: None,
+        })
     }
 
     /// # Errors
     /// That of [`run`].
     fn until_all_ended(mut self, mut signals: Signals) -> Result<(), CommandError> {
-        while self.ends.iter().any(Option::is_none) {
+        while self.is_to_wait() {
             self.wait(&signals).map_err(|error| CommandError::Waiting(error.into()))?;
             for signal in signals.take() {
                 self.hand_on(signal)?;
@@ -106,6 +119,13 @@ impl Supervision {
             // Nobody may read it any more.
             let _ = writeln!(io::stderr(), "svmio: process {rank} has not ended in time and is killed");
         }
+        if !self.left.is_empty() {
+            // As above.
+            let _ = writeln!(
+                io::stderr(),
+                "svmio: what the processes started has not ended in time and is killed"
+            );
+        }
         let all_well = self.ends.iter().all(|end| end.is_some_and(|status| status.success()));
         let Some(error) = self.error else {
             // As what a shell's command leaves.
@@ -116,18 +136,38 @@ impl Supervision {
         if all_well { Ok(()) } else { Err(error) }
     }
 
+    /// Whether somebody has not ended: of those who were told to, also whom they have started. A shell dies of a signal
+    /// at once, and the program behind its script may need its time.
+    fn is_to_wait(&mut self) -> bool {
+        if self.ends.iter().any(Option::is_none) {
+            return true;
+        }
+        if self.told_at.is_some() && self.left.is_empty() {
+            // There are descriptors for so many: those of the processes are needed no more.
+            self.handles.clear();
+            // Where nobody sees who is left, nobody is waited for.
+            self.left = self.running.left_in_groups(self.ends.len()).unwrap_or_default();
+        }
+        !self.left.is_empty()
+    }
+
     /// Waits until something has happened, or the time is up.
-    fn wait(&self, signals: &Signals) -> Result<(), rustix::io::Errno> {
-        let left = self.handles.iter().zip(&self.ends).filter(|(_, end)| end.is_none());
-        let mut events: Vec<_> = left.map(|(handle, _)| PollFd::new(handle, PollFlags::IN)).collect();
+    fn wait(&mut self, signals: &Signals) -> Result<(), rustix::io::Errno> {
+        let running = self.handles.iter().zip(&self.ends).filter(|(_, end)| end.is_none());
+        let handles = self.left.iter().chain(running.map(|(handle, _)| handle));
+        let mut events: Vec<_> = handles.map(|handle| PollFd::new(handle, PollFlags::IN)).collect();
         events.extend(signals.pipes().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // What is too long for the kernel is for ever.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut events, left.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error),
-        }
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            polled => polled?,
+        };
+        let mut have_ended =
+            events.iter().map(|event| !event.revents().is_empty()).collect::<Vec<_>>().into_iter();
+        self.left.retain(|_| have_ended.next() != Some(true));
+        Ok(())
     }
 
     fn hand_on(&mut self, signal: i32) -> Result<(), CommandError> {

@@ -44,8 +44,8 @@ impl LaunchCommand {
     /// Puts the command together.
     ///
     /// `libraries` are those to preload, `variables` svmio's own for the ranks; one that an option of `mpiexec` gives
-    /// too, with a value, is left to it, for the programs that it is given to. Those in `withheld` are the launcher's own and not for the
-    /// ranks, unless such an option says so.
+    /// too, with a value, is left to it, for the programs that it is given to. Those in `withheld` are the launcher's
+    /// own and not for the ranks, unless such an option says so.
     pub(crate) fn new(
         launcher: &Launcher,
         line: &MpiexecLine,

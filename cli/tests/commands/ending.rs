@@ -318,6 +318,46 @@ fn after_a_failure_the_others_have_a_time_to_leave_then_a_signal_then_they_are_k
     assert!(took >= 2 * margin && took < BOUND, "{took:?}");
 }
 
+/// A shell dies of a signal at once, and the program behind its script ends as one that the launcher has started.
+#[test]
+fn what_a_process_has_started_has_the_same_time_to_leave() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let behind_a_script = |behind: &str, grace: &str| {
+            let launcher = program()
+                .args(["start", "-n", "2", "--", "sh", "-c", "sh -c \"$BEHIND\"; echo not reached"])
+                .envs([("BEHIND", behind), ("SVMIO_WATCHDOG_GRACE", grace)])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn();
+            let mut launcher = launcher.unwrap();
+            let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+            for _ in 0..2 {
+                assert_eq!(lines.next().unwrap().unwrap(), "ready");
+            }
+            let begin = Instant::now();
+            kill_process(Pid::from_child(&launcher), signal).unwrap();
+            let rest: Vec<_> = lines.map(Result::unwrap).collect();
+            let output = launcher.wait_with_output().unwrap();
+            assert_eq!(output.status.signal(), Some(signal.as_raw()));
+            (rest, String::from_utf8(output.stderr).unwrap(), begin.elapsed())
+        };
+        // Who needs a while for it.
+        let (said, complaint, _) = behind_a_script(
+            "trap '' TERM HUP; sleep 600 & waited=$!
+            trap 'sleep 1; kill -KILL $waited; echo saved; exit' TERM HUP; echo ready; wait; echo not told",
+            GRACE,
+        );
+        assert_eq!(said, ["saved", "saved"], "{complaint}");
+        assert!(!complaint.contains(KILLED), "{complaint}");
+        // Who does not leave.
+        let (said, complaint, took) =
+            behind_a_script("trap '' TERM HUP; echo ready; sleep 600; echo not killed", "0s");
+        assert_eq!(said, [""; 0], "{complaint}");
+        assert!(complaint.contains(KILLED), "{complaint}");
+        assert!(took >= Duration::from_secs(2) && took < BOUND, "{took:?}");
+    }
+}
+
 #[test]
 fn a_benchmark_hands_on_the_end_of_its_terminal() {
     let directory = tempfile::tempdir().unwrap();

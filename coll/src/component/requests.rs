@@ -30,6 +30,11 @@ pub fn give_requests(requests: Requests) {
     let _ = REQUESTS.set(requests);
 }
 
+/// Whether a component calls this crate.
+pub(crate) fn is_there() -> bool {
+    REQUESTS.get().is_some()
+}
+
 /// A collective that is under way.
 struct Pending {
     operation: Arc<dyn Background>,

@@ -73,6 +73,11 @@ fn settings(choices: Choices) -> NetworkSettings {
     NetworkSettings { choices, segment: 512, ..NetworkSettings::default() }
 }
 
+/// How much a first member keeps for others: all that there is, or hardly anything, so that it takes many rounds.
+fn held() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(NetworkSettings::default().held), 0_usize..100, 100_usize..2000]
+}
+
 fn backwards(size: usize) -> Vec<Rank> {
     (0..size as u32).rev().map(Rank).collect()
 }
@@ -101,7 +106,12 @@ proptest! {
     }
 
     #[test]
-    fn the_same_on_two_levels((size, calls) in plan(MOST), choices in choices(), is_turned in any::<bool>()) {
+    fn the_same_on_two_levels(
+        (size, calls) in plan(MOST),
+        choices in choices(),
+        is_turned in any::<bool>(),
+        held in held(),
+    ) {
         thread_local! {
             static SEATS: Vec<Seat> = on_nodes(&["a", "a", "b", "c", "a", "c"]);
         }
@@ -109,7 +119,8 @@ proptest! {
         if is_turned {
             members.reverse();
         }
-        SEATS.with(|seats| compare_on_two_levels(seats, &members, &settings(choices), &calls));
+        let settings = NetworkSettings { held, ..settings(choices) };
+        SEATS.with(|seats| compare_on_two_levels(seats, &members, &settings, &calls));
     }
 }
 

@@ -1,11 +1,12 @@
 //! Starts the processes of a job from one parent.
 
+mod groups;
 mod process;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
@@ -36,8 +37,8 @@ type ByRank<T> = Box<dyn Fn(Rank) -> T>;
 
 /// What processes to start, and how.
 ///
-/// They die with the parent, however it ends; what they have started themselves does not where that is killed by SIGKILL.
-/// They read nothing.
+/// They die with the parent, however it ends; what they have started themselves does not where that is killed by
+/// SIGKILL. They read nothing.
 pub struct Launcher {
     program: OsString,
     arguments: Vec<OsString>,
@@ -118,9 +119,9 @@ impl Launcher {
     }
 
     /// Has each process lead a process group of its own. So what a terminal, or who ends a whole group, signals comes
-    /// to the parent alone, which is to [hand it on](Running::signal): each process gets it once, and so does what it has
-    /// started, as the program behind a shell's script. All that is done to a process is done to its group, also when
-    /// the process itself has ended.
+    /// to the parent alone, which is to [hand it on](Running::signal): each process gets it once, and so does what it
+    /// has started, as the program behind a shell's script. All that is done to a process is done to its group, also
+    /// when the process itself has ended.
     #[must_use]
     pub fn process_groups(mut self) -> Self {
         self.has_groups = true;
@@ -290,6 +291,18 @@ impl Running {
         let named =
             Signal::from_named_raw(signal).ok_or_else(|| Error::system(doing(), rustix::io::Errno::INVAL))?;
         process.signal(named).map_err(|problem| Error::system(doing(), problem))
+    }
+
+    /// Handles of up to `most` processes that those of the job have left in their [groups](Launcher::process_groups).
+    /// Each can be read, as one of `pidfd_open`, when its process has ended; there may be others then.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn left_in_groups(&self, most: usize) -> Result<Vec<OwnedFd>> {
+        let leaders: Vec<u32> =
+            self.processes.iter().filter(|process| process.leads_group()).map(Process::id).collect();
+        groups::members(&leaders, most)
+            .map_err(|problem| Error::system("looking for what processes have left", problem))
     }
 
     /// How a process ended, if it has.

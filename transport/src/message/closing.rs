@@ -176,11 +176,9 @@ impl State {
             return Ok(());
         }
         let is_mapped = link.context.fabric.capabilities().direct_mapping;
-        if !is_mapped && self.error.is_none() && self.outbox.is_none() && link.was_heard(self.consumed) {
+        // Also where the pair has failed: it may be of a loss that the peer does not hear of.
+        if !is_mapped && self.outbox.is_none() && link.was_heard(self.consumed) {
             self.outbox(link)?;
-            // The peer may have closed its messenger and opened another one, whose inbox this is. Then its word of that
-            // has come before the inbox was connected.
-            self.read_control(link)?;
         }
         self.say_last(link, Needs::CLOSED, Packet::Closed)?;
         if self.outbox.is_some() { self.check(link) } else { Ok(()) }
@@ -188,7 +186,8 @@ impl State {
 
     /// Tells the peer that this process has failed with `error`, and exchanges nothing more with it.
     pub(super) fn tell_giving_up(&mut self, link: &Link, error: &Error) {
-        // Everything else that fails before the peer's inbox is connected fails because it cannot be.
+        // Of what is told here, everything else that fails before the peer's inbox is connected fails because it cannot
+        // be. What fails with the loss of somebody else is told when the messenger ends.
         let is_to_be_connected =
             matches!(error, Error::Wire { .. }) && !link.context.fabric.capabilities().direct_mapping;
         let connected = match is_to_be_connected && self.outbox.is_none() && link.was_heard(self.consumed) {

@@ -11,8 +11,9 @@
 //!
 //! What is so long that a node's first member would need much memory for it goes by messages alone, as all does where
 //! no two members are on one node. Within and between nodes, blocks lie in the order of nodes, and of the members of
-//! each. Only what all get of all needs no memory beside where it belongs: where it is long, each block comes there by
-//! itself. And a reduction's sum each member has beside its data anyway.
+//! each. Only what all get of all never does: where its blocks are long, each comes by itself to where it belongs, and
+//! needs no memory beside that; many short ones go together, as much of each at a time as there is memory for. And a
+//! reduction's sum each member has beside its data anyway.
 
 use std::ops::Range;
 
@@ -23,8 +24,8 @@ use crate::executor::error::Result;
 use crate::executor::group::kept_after_errors;
 use crate::executor::operation::Operation;
 
-/// How many bytes a first member keeps for others at most: with so many, one message more or less matters little.
-const MOST: usize = 4 << 20;
+/// Of so many segments on average, blocks of what all get of all are long: messages of their own cost less than copies.
+const LONG: usize = 2;
 
 impl TwoLevelGroup {
     /// `root` gets all members' `own`, which have the same length, one behind the other; elsewhere `into` is not used.
@@ -179,13 +180,31 @@ impl TwoLevelGroup {
             if !group.goes_by_nodes(0) {
                 return group.all.allgather_blocks(blocks);
             }
-            let length = blocks.iter().map(|block| block.len()).sum();
-            if group.goes_by_nodes(length) {
-                group.allgather_together(blocks)
+            let length: usize = blocks.iter().map(|block| block.len()).sum();
+            let long = LONG.saturating_mul(group.all.settings.segment).saturating_mul(group.size());
+            if group.goes_by_nodes(length) || length < long {
+                group.allgather_in_rounds(blocks)
             } else {
                 group.allgather_apart(blocks)
             }
         })
+    }
+
+    /// In each round the next bytes of each block, together as many as a member keeps.
+    fn allgather_in_rounds(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        let lengths: Vec<usize> = blocks.iter().map(|block| block.len()).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let mut begin = 0;
+        loop {
+            let end = end_of_round(&lengths, begin, self.all.settings.held);
+            let parts = blocks.iter_mut().zip(&lengths);
+            let parts = parts.map(|(block, &length)| &mut block[begin.min(length)..end.min(length)]);
+            self.allgather_together(&mut parts.collect::<Vec<_>>())?;
+            begin = end;
+            if begin >= longest {
+                return Ok(());
+            }
+        }
     }
 
     /// All blocks one behind the other, beside where they belong: so each pair of nodes exchanges one message.
@@ -316,7 +335,7 @@ impl TwoLevelGroup {
 
     /// Whether something goes by nodes of which a first member keeps so many bytes: the same at all members.
     pub(super) fn goes_by_nodes(&self, bytes: usize) -> bool {
-        self.nodes.len() < self.size() && bytes <= MOST
+        self.nodes.len() < self.size() && bytes <= self.all.settings.held
     }
 
     /// The `own` of all of this node, at its first.
@@ -363,6 +382,25 @@ impl TwoLevelGroup {
     }
 }
 
+/// How far into blocks of these lengths a round goes that begins at `begin` and moves up to `most` bytes; at least one
+/// of each.
+fn end_of_round(lengths: &[usize], begin: usize, most: usize) -> usize {
+    let fits = |end: usize| {
+        lengths.iter().map(|&length| length.min(end).saturating_sub(begin)).sum::<usize>() <= most
+    };
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    if fits(longest) {
+        return longest;
+    }
+    // What fits goes on to fit with less: `longest` does not.
+    let (mut fitting, mut too_far) = (begin, longest);
+    while too_far - fitting > 1 {
+        let middle = fitting.midpoint(too_far);
+        if fits(middle) { fitting = middle } else { too_far = middle }
+    }
+    fitting.max(begin + 1)
+}
+
 /// Ranges of these lengths, one behind the other.
 fn one_behind_the_other(lengths: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     let mut end = 0;
@@ -371,4 +409,23 @@ fn one_behind_the_other(lengths: impl Iterator<Item = usize>) -> Vec<Range<usize
         end - length..end
     };
     lengths.map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_moves_as_much_as_there_is_room_for() {
+        assert_eq!(end_of_round(&[7, 7, 7], 0, 21), 7);
+        assert_eq!(end_of_round(&[7, 7, 7], 0, 20), 6);
+        assert_eq!(end_of_round(&[7, 7, 7], 6, 20), 7);
+        // One that is longer than the others goes alone at last.
+        assert_eq!(end_of_round(&[100, 0, 3, 3], 0, 20), 14);
+        assert_eq!(end_of_round(&[100, 0, 3, 3], 14, 20), 34);
+        // There is an end even where there is no room.
+        assert_eq!(end_of_round(&[7, 7, 7], 3, 2), 4);
+        assert_eq!(end_of_round(&[0, 0], 0, 20), 0);
+        assert_eq!(end_of_round(&[usize::MAX >> 1; 2], 0, 4 << 20), 2 << 20);
+    }
 }

@@ -31,11 +31,15 @@ pub struct NetworkSettings {
     /// Bytes of a segment of what goes from member to member: large against what a message costs without its bytes, and
     /// small enough that a message waits at its receiver and not at its sender.
     pub segment: usize,
+    /// Of a group on two levels: how many bytes the first member of a node keeps for others at most. With so many, one
+    /// message more or less matters little.
+    pub held: usize,
 }
 
 impl Default for NetworkSettings {
     fn default() -> Self {
-        Self { costs: MessageCosts::default(), choices: Choices::default(), barrier: None, segment: 32 << 10 }
+        let (costs, choices) = (MessageCosts::default(), Choices::default());
+        Self { costs, choices, barrier: None, segment: 32 << 10, held: 4 << 20 }
     }
 }
 

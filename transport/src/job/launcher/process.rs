@@ -34,6 +34,11 @@ impl Process {
         self.child.id()
     }
 
+    /// Whether it leads a group and has not been waited for.
+    pub(super) fn leads_group(&self) -> bool {
+        self.leads_group
+    }
+
     /// Sends it, and its group, a signal. One that was waited for gets none.
     ///
     /// # Errors

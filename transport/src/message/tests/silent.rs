@@ -214,6 +214,45 @@ fn who_closes_the_one_before_late_is_waited_for() {
     }
 }
 
+/// Who has received nothing yet from a peer that sends to it, and ends because of a loss, tells that peer, which need
+/// not hear of the loss.
+#[test]
+fn who_waits_for_one_that_ends_because_of_a_loss_learns_it() {
+    // Also of messages that wait for room.
+    for (ground, count) in
+        [(Ground::Memory, 1), (Ground::Network("net"), 1), (Ground::Network("tcp;ofi_rxm"), 400)]
+    {
+        let (sender, has_learned) = (OnceLock::<Fabric>::new(), AtomicBool::new(false));
+        run(ground, 3, |fabric| match fabric.rank() {
+            Rank(1) => {
+                let messenger = open(fabric, true);
+                messenger.watch(&[Rank(2)]);
+                until(fabric, || messenger.probe(Rank(0)).unwrap().is_some());
+                assert!(fabric.connected_peers().is_empty(), "{ground:?}: it has sent something");
+                fabric.membership().declare_lost(Rank(2), "the test says so");
+                messenger.end();
+                // Should nothing else end it.
+                let began = fabric.now();
+                while !has_learned.load(Ordering::Acquire) && fabric.now().since(began) < LIMIT {
+                    fabric.back_end().sleep(Duration::from_millis(1));
+                }
+                if let Some(sender) = sender.get() {
+                    sender.membership().declare_ending("the test is over");
+                }
+            }
+            Rank(0) => {
+                sender.get_or_init(|| fabric.clone());
+                let messenger = open(fabric, true);
+                let bytes = vec![7; if count == 1 { 1 << 20 } else { 1000 }];
+                let sent = (0..count).try_for_each(|_| messenger.send(Rank(1), &bytes));
+                assert_closed(&sent.map(|()| 0), &format!("{ground:?}"));
+                has_learned.store(true, Ordering::Release);
+            }
+            _ => {}
+        });
+    }
+}
+
 #[test]
 fn nothing_stays_of_messengers_that_were_closed() {
     const COUNT: u32 = 1000;
