@@ -74,7 +74,7 @@ const NOT_BLOCKING_ALONE: [&str; 6] =
 
 /// Of communicators that have few collectives, before `MPI_COMM_WORLD` has one: until then the component does not know when
 /// they are to have a group.
-const BEFORE_THE_WORLD: [&str; 1] = ["coll4"];
+const BEFORE_THE_WORLD: [&str; 2] = ["coll4", "scatterv"];
 
 /// Why `program` cannot be built with `mpi`.
 pub(crate) fn not_built(program: &str, mpi: Mpi) -> Option<&'static str> {
