@@ -133,10 +133,12 @@ pub(crate) fn mount(arguments: &MountArguments) -> Result<Outcome, CommandError>
     }
     // From here on a signal ends it cleanly.
     let interruption = Interruption::watch()?;
-    let stores = match arguments.read_only {
-        _ if arguments.store.is_of_hosts() => arguments.store.open_hosts(arguments.in_background)?,
-        true => arguments.store.open()?,
-        false => arguments.store.open_or_make()?,
+    let stores = if arguments.store.is_of_hosts() {
+        arguments.store.open_hosts(arguments.in_background)?
+    } else if arguments.read_only {
+        arguments.store.open()?
+    } else {
+        arguments.store.open_or_make()?
     };
     // What was asked of other hosts may not have ended by it, and the command in front is gone then.
     interruption.check()?;

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::file::File;
 use crate::file::mapped::are_mapped;
 use crate::segment::Segment;
-use crate::units::{FileOffset, SegmentIndex};
+use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 use super::halves;
 
@@ -76,26 +76,29 @@ impl<'f> StridedRead<'f> {
     /// Each place is valid for writes of a block, and not looked at, until this is finished or dropped. None lies in a
     /// mapping of the file's.
     pub unsafe fn get(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
-        let segment_size = self.file.segment_size();
-        let size = segment_size.bytes();
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
-            let (index, within, _) = self.file.piece(segment_size, rest.start, rest.end())?;
+            let size = self.file.segment_size();
+            let (index, within, _) = self.file.piece(size, rest.start, rest.end())?;
             let start = rest.start - within;
-            let count = rest.whole_before(start + size);
+            let count = rest.whole_before(start + size.bytes());
             if count == 0 {
                 // A block in two segments.
-                let (head, tail) = halves(&rest, start + size);
+                let (head, tail) = halves(&rest, start + size.bytes());
                 // SAFETY: the caller's promise; both are parts of a block.
                 unsafe {
-                    self.get_within(index, &head, start, to, stride)?;
+                    if !self.get_within((index, size), &head, start, to, stride)? {
+                        continue;
+                    }
                     self.get(&tail, to.add(head.length as usize), stride)?;
                 }
                 (rest, to) = (rest.behind(1), to.wrapping_offset(stride));
                 continue;
             }
             // SAFETY: the caller's promise.
-            unsafe { self.get_within(index, &rest.first(count), start, to, stride) }?;
+            if !unsafe { self.get_within((index, size), &rest.first(count), start, to, stride) }? {
+                continue;
+            }
             (rest, to) = (rest.behind(count), to.wrapping_offset(stride * count as isize));
         }
         Ok(())
@@ -109,16 +112,19 @@ impl<'f> StridedRead<'f> {
         self.gather.take().map_or(Ok(()), Gather::finish)
     }
 
+    /// Reads what lies in one segment, which was counted by that size. False where segments turn out to be of another
+    /// one: then nothing is read, and all is to be counted anew.
+    ///
     /// # Safety
     /// As [`StridedRead::get`]; `blocks` lie within the segment, which begins at `start`.
     unsafe fn get_within(
         &mut self,
-        index: SegmentIndex,
+        (index, size): (SegmentIndex, SegmentSize),
         blocks: &Blocks,
         start: u64,
         to: *mut u8,
         stride: isize,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if are_mapped(blocks, to, stride) {
             let (length, count) = (blocks.length as usize, blocks.count as usize);
             let mut bytes = vec![0; length * count];
@@ -135,14 +141,21 @@ impl<'f> StridedRead<'f> {
             // SAFETY: the vector has room for the blocks, until they are there, and is no mapping; the caller vouches
             // for `to`.
             unsafe {
-                whole.get_within(index, blocks, start, bytes.as_mut_ptr(), length as isize)?;
+                if !whole.get_within((index, size), blocks, start, bytes.as_mut_ptr(), length as isize)? {
+                    return Ok(false);
+                }
                 whole.finish()?;
                 blocks::copy((to, stride), (bytes.as_ptr(), length as isize), length, count);
             }
-            return Ok(());
+            return Ok(true);
         }
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.here = self.file.segment(index)?;
+        }
+        let home = if self.here.is_some() { Home::Here } else { self.file.attachment.home(index) };
+        // Once a segment is found, the size of all stays.
+        if self.file.segment_size() != size {
+            return Ok(false);
         }
         if let Some(segment) = &self.here {
             let course = (Course::out_of_file(blocks.length, self.whole), &mut self.past_caches);
@@ -150,21 +163,17 @@ impl<'f> StridedRead<'f> {
             // SAFETY: the caller's promise.
             let read = unsafe { segment.read_blocks(&blocks, to, course, self.file.punches()) };
             read.map_err(|e| self.file.io(format!("reading segment {index} of {}", self.file.name()), e))?;
-            return self.file.attachment.check_looked_at(segment);
-        }
-        match (&self.file.shared, self.file.attachment.home(index)) {
+            self.file.attachment.check_looked_at(segment)?;
+        } else if let (Some(shared), Home::There(home)) = (&self.file.shared, home) {
             // SAFETY: as above.
-            (Some(shared), Home::There(home)) => unsafe {
-                self.get_there(shared, home, index, blocks, start, to, stride)
-            },
-            _ => {
-                for number in 0..blocks.count as isize {
-                    // SAFETY: as above.
-                    unsafe { to.wrapping_offset(stride * number).write_bytes(0, blocks.length as usize) };
-                }
-                Ok(())
+            unsafe { self.get_there(shared, home, index, blocks, start, to, stride) }?;
+        } else {
+            for number in 0..blocks.count as isize {
+                // SAFETY: as above.
+                unsafe { to.wrapping_offset(stride * number).write_bytes(0, blocks.length as usize) };
             }
         }
+        Ok(true)
     }
 
     /// # Safety
