@@ -131,7 +131,7 @@ fn run_ranks<'s>(
 }
 
 /// How pages come from other nodes, if `SVMIO_TEST_READS` says so: this process reads them, or their homes are asked.
-fn are_reads_native() -> Option<bool> {
+pub(crate) fn are_reads_native() -> Option<bool> {
     let text = std::env::var("SVMIO_TEST_READS").ok()?;
     Some(match text.as_str() {
         "native" => true,
