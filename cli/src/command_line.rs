@@ -22,6 +22,7 @@ use crate::commands::stat::StatArguments;
 use crate::commands::store::StoreArguments;
 use crate::commands::verify::VerifyArguments;
 use crate::completions::CompletionsArguments;
+use crate::manual::ManualArguments;
 use crate::run::RunArguments;
 
 /// The memory and local disks of a job's nodes as one fast shared file, for unmodified MPI programs.
@@ -37,6 +38,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start an MPI program whose `svm:` files are svmio's
+    #[command(long_about = crate::run::LONG_ABOUT)]
     Run(RunArguments),
     /// Start processes that share `svm:` files with no MPI
     Start(StartArguments),
@@ -47,6 +49,7 @@ pub(crate) enum Command {
     /// Draw where the parts of a file are
     Map(MapArguments),
     /// Copy a file into a store, out of it or within it
+    #[command(long_about = crate::commands::cp::LONG_ABOUT)]
     Cp(CpArguments),
     /// Write files to standard output
     Cat(CatArguments),
@@ -75,6 +78,8 @@ pub(crate) enum Command {
     ServeStore(ServeStoreArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
+    /// Write pages for man into a directory
+    Manual(ManualArguments),
 }
 
 impl Command {
@@ -88,7 +93,7 @@ impl Command {
     pub(crate) fn concerns(&self) -> &'static [Concern] {
         match self {
             Self::Run(_) | Self::Start(_) => &[Concern::Tool],
-            Self::ServeStore(_) | Self::Completions(_) => &[],
+            Self::ServeStore(_) | Self::Completions(_) | Self::Manual(_) => &[],
             _ if job::is_told_of() => &[],
             _ => &[Concern::Files, Concern::Collectives, Concern::Tool],
         }

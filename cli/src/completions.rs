@@ -10,7 +10,9 @@ const EXAMPLES: &str = "\
 Examples:
   svmio completions bash > ~/.local/share/bash-completion/completions/svmio
   svmio completions zsh  > \"${fpath[1]}/_svmio\"
-  svmio completions fish > ~/.config/fish/completions/svmio.fish";
+  svmio completions fish > ~/.config/fish/completions/svmio.fish
+
+Exit codes: 0 fine; 1 writing to standard output failed; 2 wrong command line.";
 
 /// The arguments of `svmio completions`.
 #[derive(Debug, Args)]

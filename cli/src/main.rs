@@ -5,7 +5,8 @@
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
 //! ├─ commands     `svmio ls`, `cp`, `cat`, `mount`, ...: a store and its files; `fabric`, `bench`, `barrier`, ...: the fabric
-//! └─ completions  `svmio completions`: the shells' completion scripts
+//! ├─ completions  `svmio completions`: the shells' completion scripts
+//! └─ manual       `svmio manual`: pages for man
 //! ```
 //!
 //! A subcommand is a module with its own arguments (a `clap::Args`), its own error and one function that
@@ -14,6 +15,7 @@
 mod command_line;
 mod commands;
 mod completions;
+mod manual;
 mod run;
 mod servers;
 
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Barrier(arguments) => finish(commands::barrier::barrier(&arguments)),
         Command::Sim(arguments) => finish(commands::sim::sim(&arguments)),
         Command::Config(arguments) => finish(commands::config::config(&arguments)),
+        Command::Manual(arguments) => finish(manual::write(&arguments)),
         Command::ServeStore(arguments) => finish(commands::remote::serve_store(&arguments)),
         Command::Completions(arguments) => finish(completions::print(&arguments)),
     }

@@ -1,10 +1,11 @@
 //! Building the workspace and laying out an installation: `bin/svmio` and two preload libraries for
 //! each family of MPIs, for files and for collectives, each found by the others at its place relative to them; and
-//! `libsvmio` with its header, for programs that map files.
+//! `libsvmio` with its header, for programs that map files; and what shells and `man` read.
 
 mod c_interface;
 mod component;
 mod made;
+mod shell;
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -64,6 +65,7 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
     }
     c_interface::strip(&paths.installation().join(c_interface::STATIC.1))?;
     c_interface::link(&paths.installation())?;
+    shell::make(&svmio(paths), &paths.installation())?;
     println!("build: {} is ready", paths.installation().display());
     Ok(())
 }
@@ -97,6 +99,7 @@ pub(crate) fn install(paths: &Paths, prefix: &Path) -> Result<()> {
         put(&paths.installation().join(place), &prefix.join(place))?;
     }
     c_interface::link(prefix)?;
+    shell::make(&svmio(paths), prefix)?;
     println!("install: {} is ready", prefix.join(TOOL).display());
     Ok(())
 }

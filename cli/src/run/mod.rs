@@ -51,7 +51,8 @@ use self::program::Program;
 use self::waiting::{Crowding, WaitingCure};
 use crate::servers;
 
-const LONG_ABOUT: &str = "\
+/// What is said of it beside its options.
+pub(crate) const LONG_ABOUT: &str = "\
 Start an MPI program, unmodified, with svmio's library in each of its ranks: names that start with \
 `svm:` are then svmio's files.
 
@@ -107,7 +108,6 @@ Exit codes:
 /// The arguments of `svmio run`.
 #[derive(Debug, Args)]
 #[command(
-    long_about = LONG_ABOUT,
     after_long_help = AFTER_HELP,
     override_usage = "svmio run [OPTIONS] [MPIEXEC OPTIONS] [--] PROGRAM [ARGUMENTS]..."
 )]

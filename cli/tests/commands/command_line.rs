@@ -23,6 +23,52 @@ fn every_command_tells_its_examples_and_exit_codes() {
 }
 
 #[test]
+fn there_is_a_page_for_man_of_every_command() {
+    let setting = Setting::new();
+    let pages = setting.outside("share/man1");
+    assert_eq!(setting.printed(&["manual", pages.to_str().unwrap()]), "");
+    let page = |name: &str| fs::read_to_string(pages.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let below = |words: &[&str]| {
+        let help = setting.printed(&[words, &["--help"]].concat());
+        let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next());
+        // Descriptions that go on in a second line are indented further.
+        let lines = commands.unwrap_or_default().lines().filter(|line| !line.starts_with("   "));
+        lines.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut expected = vec!["svmio.1".to_owned()];
+    for command in below(&[]).into_iter().filter(|command| command != "help") {
+        let nested = below(&[&command]).into_iter().filter(|nested| nested != "help");
+        expected.extend(nested.map(|nested| format!("svmio-{command}-{nested}.1")));
+        expected.push(format!("svmio-{command}.1"));
+    }
+    assert!(expected.len() > 30, "{expected:?}");
+    let written = fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut written: Vec<_> = written.map(|name| name.into_string().unwrap()).collect();
+    written.sort();
+    expected.sort();
+    assert_eq!(written, expected);
+    for name in &written {
+        let page = page(name);
+        assert!(page.contains("\n.SH NAME\n") && page.contains("\n.SH SYNOPSIS\n"), "{name}: {page}");
+        // What begins with one of these is no text.
+        let requests = page.lines().filter(|line| line.starts_with(['.', '\'']));
+        let known = ["IP", "PP", "RE", "RS", "SH", "TH", "TP", "br", "el", "fi", "ie", "nf"];
+        let mut unknown = requests.filter(|line| !known.contains(&line[1..].split(' ').next().unwrap()));
+        assert_eq!(unknown.next(), None, "{name}");
+        assert!(page.contains(".SH \"EXIT CODES\"") || page.contains(".SH SUBCOMMANDS"), "{name}: {page}");
+    }
+    let copying = page("svmio-cp.1");
+    assert!(
+        copying.contains("Holes stay holes.") && copying.contains(".SH EXAMPLES\n.nf\n  svmio cp mesh"),
+        "{copying}"
+    );
+    assert!(setting.printed(&["cp", "--help"]).contains("Holes stay holes."));
+
+    let message = setting.complaint(1, &["manual", "/dev/null/man1"]);
+    assert!(message.contains("/dev/null/man1"), "{message}");
+}
+
+#[test]
 fn a_wrong_command_line_is_told_from_a_failure() {
     let setting = Setting::new();
     setting.put("/file", b"x");

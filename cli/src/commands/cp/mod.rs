@@ -31,7 +31,8 @@ use super::{Outcome, after_help};
 /// Large enough that system calls cost nothing, small enough that an interrupt is felt at once.
 const BUFFER_BYTES: u64 = 4 << 20;
 
-const LONG_ABOUT: &str = "\
+/// What is said of it beside its options.
+pub(crate) const LONG_ABOUT: &str = "\
 Copy a file into the store, out of it, or within it. A name that begins with svm: is in the store, any \
 other is in the machine's file system, and - is standard input or output.
 
@@ -55,7 +56,7 @@ const EXAMPLES: &str = after_help!(
 
 /// The arguments of `svmio cp`.
 #[derive(Debug, Args)]
-#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct CpArguments {
     /// Overwrite DST where it exists
     #[arg(short, long)]
