@@ -111,9 +111,7 @@ impl fmt::Display for Wish {
 
 /// Notes in `info`, which the file of that name keeps, what `users` asks for.
 pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>, name: &CStr) -> Result<(), Failure> {
-    if let Some(size) = segment_size(mpi, name, users) {
-        mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
-    }
+    take_as::<SegmentSize, A>(mpi, users, info, name, SEGMENT_SIZE)?;
     take_as::<Placement, A>(mpi, users, info, name, PLACEMENT)?;
     take_as::<Outcome, A>(mpi, users, info, name, OUTCOME)?;
     take_as::<Visibility, A>(mpi, users, info, name, VISIBILITY)?;

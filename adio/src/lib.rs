@@ -24,9 +24,11 @@
 //! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, in one of the `modes` that MPI
 //!   permits, `appending` moves its pointers to the end, `closing` closes and removes it, `reopening` keeps what ROMIO made
 //!   of files that are opened again and again. `noted` is what a thread notes meanwhile.
+//! * `resizing` and `viewing` set sizes and views without ROMIO's own way, `comparing` finds out whether all ranks give the
+//!   same. `asking` has two of MPICH's functions ask svmio first. `initializing` is `MPI_Init`.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what
 //!   those of a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's
-//!   job or one of their own (`jobs`). `progress` has MPI go on while they wait there. Over a network it is MPI, and
+//!   job or one of their own (`jobs`), whose processes find each other by `exchange`. `progress` has MPI go on while they wait there. Over a network it is MPI, and
 //!   `watched` gives up where a rank is lost.
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.

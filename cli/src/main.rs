@@ -6,7 +6,8 @@
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
 //! ├─ commands     `svmio ls`, `cp`, `cat`, `mount`, ...: a store and its files; `fabric`, `bench`, `barrier`, ...: the fabric
 //! ├─ completions  `svmio completions`: the shells' completion scripts
-//! └─ manual       `svmio manual`: pages for man
+//! ├─ manual       `svmio manual`: pages for man
+//! └─ servers      what hosts beside a job are told of it, which its processes may ask for files
 //! ```
 //!
 //! A subcommand is a module with its own arguments (a `clap::Args`), its own error and one function that

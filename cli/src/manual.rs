@@ -39,7 +39,7 @@ pub(crate) fn write(arguments: &ManualArguments) -> Result<Outcome, CommandError
     let mut tool = Cli::command().disable_help_subcommand(true);
     tool.build();
     for command in with_those_below(&tool) {
-        let page = Man::new(command.clone());
+        let page = Man::new(command.clone()).source(concat!("svmio ", env!("CARGO_PKG_VERSION")));
         let path = directory.join(page.get_filename());
         let text = text_of(&page, command).map_err(failed("writing", &path))?;
         fs::write(&path, text).map_err(failed("writing", &path))?;

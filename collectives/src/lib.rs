@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Algorithm ("tree:4", "nx:6", …)     Profile (O and L matrices of this machine)
-//!       │ schedule(ranks)                  │ clustering ─► tree of ranks ─► composition
+//!       │ schedule(ranks): constructors    │ clustering ─► tree of ranks ─► composition
 //!       ▼                                  ▼
 //!   Schedule ◄─────────────────────────────┘       steps of signals, nothing else
 //!       ├── is_barrier      the proof: who knows of whom after each step

@@ -7,7 +7,7 @@
 //! * `open`, `delete`: [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock
 //!   function.
 //! * `close`: files that are opened again and again are [kept](svmio_adio::reopening), and a close that fails is told.
-//! * `preallocate`, `set_size`, `set_atomicity`: the ranks agree, without ROMIO's own exchanges.
+//! * `preallocate`, `set_size` (`size`), `set_atomicity` (`mode`): the ranks agree, without ROMIO's own exchanges.
 //! * `set_view`, `seek`, `get_position`, `get_byte_offset`: views with gaps are set, and pointers in them told, without
 //!   ROMIO's own lists of their pieces; what MPI forbids about a view or a pointer is found out before.
 //! * `get_view`: the representation is told that ROMIO has not heard of.
@@ -20,12 +20,13 @@
 //!   `sync`, `get_position_shared`: the program is told what came of them (`reading`, `writing`; those by the shared
 //!   pointer: `shared`).
 //!
-//! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files
+//! All of these are in `entry`, for any family. And `MPI_Init` (`initialize`), where processes of several nodes
+//! [may meet](initialized), and `MPI_Finalize`: those that shared files
 //! leave each other there. Both go on to the next library in the process that has such a function, maybe a tool that
 //! stands between a program and MPI. What a family needs beyond that, the page of its library tells. Everything else
 //! (`MPI_File_get_size`, `MPI_File_get_amode`, …) is the stock MPI's own: its ROMIO
 //! calls our device, as it does below the functions above. What the first open would wait for is [done](warm_up) when the
-//! library is loaded.
+//! library is loaded (`warming`).
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm

@@ -32,7 +32,11 @@
 //!   that a full file system gives an error and not a signal; it makes large pages where it can. `copying` moves large
 //!   blocks past the caches. `mapping_cache` keeps mappings over close and open.
 //! * [`spare`] keeps storage of removed files for new ones.
-//! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths.
+//! * `cluster` makes one file of what several nodes hold: in each an agent, a thread, does for the others what they cannot
+//!   do for themselves. `cache` has pages of their segments, shared by the processes of a node; `placement` says on which
+//!   node a new segment is; `accounting` what all that cost.
+//! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths. `kept_locks` are other
+//!   nodes', which a node keeps until somebody asks. `byte_locks` are the kernel's, by which presence is known.
 //! * `finding` puts together what several nodes' stores know of a file. [`StoreSet`] does it for somebody who takes
 //!   part in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a
 //!   [`SpreadFile`] is made in several stores. A store of another host is looked at through a [`RemoteStore`], which

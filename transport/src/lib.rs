@@ -13,6 +13,9 @@
 //!
 //!   job       start-up over TCP, addresses, watchdog, signals; Membership: who is there, who is lost
 //!   settings  numbers and sizes of buffers, thresholds: file and environment
+//!
+//!   beneath   memory that is mapped, copied (mapping, copying), and slept on (futex); threads that serve beside the
+//!             program (service_thread); what signals do (handlers); dma, callback: what goes on behind the program
 //! ```
 //!
 //! A program holds a [`Fabric`]; what it can do, its [`Capabilities`] tell. A *segment* is memory that a process

@@ -81,7 +81,7 @@ enum Task {
     Build,
     /// Build and copy the installation to PREFIX
     Install {
-        /// The folder that gets bin/, lib/ and include/
+        /// The folder that gets bin/, lib/, include/ and share/
         prefix: PathBuf,
     },
     /// Build, and run ROMIO's own test programs

@@ -1,5 +1,5 @@
-//! What an installation has for who types `svmio`: pages for `man`, and the shells' completions, where both look for them
-//! beside a `bin` that is in the path.
+//! What an installation has for who types `svmio`: pages for `man`, which looks for them beside a `bin` that is in the
+//! path, and the shells' completions, where they look below a `share` of theirs.
 
 use std::fs;
 use std::path::Path;
