@@ -129,8 +129,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Algorithm(#[from] svmio_collectives::AlgorithmError),
 
-    #[error("{algorithm} has too many messages between {ranks} ranks to be simulated; give fewer nodes")]
-    TooManyMessages { algorithm: String, ranks: u32 },
+    #[error("{algorithm} has too many {what} between {ranks} ranks to be simulated; give fewer nodes")]
+    TooMuchToSimulate { algorithm: String, what: &'static str, ranks: u32 },
 
     #[error(transparent)]
     Composition(#[from] svmio_collectives::CompositionError),
@@ -207,7 +207,7 @@ impl CommandError {
             | CommandError::Launch(LaunchError::BadHost { .. })
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
-            | CommandError::TooManyMessages { .. }
+            | CommandError::TooMuchToSimulate { .. }
             | CommandError::Components(svmio_collectives::components::Error::Setting { .. })
             | CommandError::Hardware(svmio_collectives::hardware::Error::Circuits { .. })
             | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })

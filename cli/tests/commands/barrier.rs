@@ -296,6 +296,8 @@ fn what_makes_no_sense_is_refused() {
         ),
         (&["sim", "collective", "allreduce"], "reduce:rabenseifner"),
         (&["sim", "collective", "alltoall:pairwise", "--nodes", "100000"], "too many messages"),
+        // Of which there are few, and in each of them half as many ranges as there are ranks.
+        (&["sim", "collective", "alltoall:bruck", "--nodes", "65536"], "too many ranges of blocks"),
     ];
     for (arguments, expected) in wrong {
         let message = setting.complaint(2, arguments);

@@ -128,3 +128,22 @@ fn a_hundred_thousand_ranks_of_collectives_with_few_steps_take_less_than_a_minut
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
+
+/// What is refused for its size is refused by what is told of that size without making it.
+#[test]
+fn messages_and_their_ranges_are_about_as_many_as_is_told() {
+    for ranks in [2, 5, 16, 100] {
+        for algorithm in [rooted(0), rootless()].concat() {
+            let schedule = algorithm.schedule(ranks);
+            let messages = || schedule.steps().iter().flatten().filter(|transfer| !transfer.is_local());
+            let ranges: usize = messages().map(|transfer| transfer.blocks.ranges().len()).sum();
+            let told = [algorithm.messages_about(ranks), algorithm.ranges_about(ranks)];
+            for (told, made) in told.into_iter().zip([messages().count() as u64, ranges as u64]) {
+                assert!(
+                    told <= 3 * made && made <= 3 * told,
+                    "{algorithm:?} for {ranks}: {told}, and there are {made}"
+                );
+            }
+        }
+    }
+}

@@ -19,6 +19,9 @@ use super::times::{Row, Times};
 /// More messages than that, of which each takes some hundred bytes, are not simulated.
 const MOST_MESSAGES: u64 = 1 << 25;
 
+/// More ranges of blocks in them than that, of 16 bytes each, neither.
+const MOST_RANGES: u64 = 1 << 27;
+
 /// The arguments of `svmio sim collective`.
 #[derive(Debug, Args)]
 pub(crate) struct CollectiveArguments {
@@ -67,9 +70,7 @@ pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, Com
         for &nodes in &nodes {
             let nodes = super::nodes(nodes, ranks_per_node)?;
             let ranks = nodes.ranks();
-            if algorithm.messages_about(ranks) > MOST_MESSAGES {
-                return Err(CommandError::TooManyMessages { algorithm: algorithm.to_string(), ranks });
-            }
+            check_size(algorithm, ranks)?;
             let simulation = Simulation::new(Arc::clone(&model), nodes);
             let block_bytes = algorithm.block_bytes(ranks, bytes);
             let timing = simulation.run_collective(&algorithm.schedule(ranks), block_bytes);
@@ -81,4 +82,19 @@ pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, Com
     let times = Times { model, ranks_per_node, bytes: Some(bytes), nodes, algorithms };
     times.show(["collectives", "collective"], arguments.json, arguments.plot.as_deref())?;
     Ok(Outcome::Fine)
+}
+
+/// That what an algorithm does between so many ranks has room in memory.
+///
+/// # Errors
+/// [`CommandError::TooMuchToSimulate`].
+fn check_size(algorithm: &CollectiveAlgorithm, ranks: u32) -> Result<(), CommandError> {
+    let refused = |what| CommandError::TooMuchToSimulate { algorithm: algorithm.to_string(), what, ranks };
+    if algorithm.messages_about(ranks) > MOST_MESSAGES {
+        return Err(refused("messages"));
+    }
+    if algorithm.ranges_about(ranks) > MOST_RANGES {
+        return Err(refused("ranges of blocks in its messages"));
+    }
+    Ok(())
 }
