@@ -296,6 +296,11 @@ fn what_makes_no_sense_is_refused() {
         ),
         (&["sim", "collective", "allreduce"], "reduce:rabenseifner"),
         (&["sim", "collective", "alltoall:pairwise", "--nodes", "100000"], "too many messages"),
+        // At once, as above.
+        (
+            &["sim", "collective", "alltoall:pairwise", "bcast:pipelined:65536", "--nodes", "2..100000x2"],
+            "bcast:pipelined:65536 has too many messages between 1024 ranks",
+        ),
         // Of which there are few, and in each of them half as many ranges as there are ranks.
         (&["sim", "collective", "alltoall:bruck", "--nodes", "65536"], "too many ranges of blocks"),
     ];

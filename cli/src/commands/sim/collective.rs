@@ -64,13 +64,17 @@ pub(crate) struct CollectiveArguments {
 pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, CommandError> {
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
     let (ranks_per_node, bytes) = (arguments.per_node, arguments.bytes.0);
+    // Before anything that takes long, and would have been for nothing.
+    for &nodes in &nodes {
+        let ranks = super::nodes(nodes, ranks_per_node)?.ranks();
+        arguments.algorithms.iter().try_for_each(|algorithm| check_size(algorithm, ranks))?;
+    }
     let mut algorithms = Vec::new();
     for algorithm in &arguments.algorithms {
         let mut seconds = Vec::new();
         for &nodes in &nodes {
             let nodes = super::nodes(nodes, ranks_per_node)?;
             let ranks = nodes.ranks();
-            check_size(algorithm, ranks)?;
             let simulation = Simulation::new(Arc::clone(&model), nodes);
             let block_bytes = algorithm.block_bytes(ranks, bytes);
             let timing = simulation.run_collective(&algorithm.schedule(ranks), block_bytes);
