@@ -132,6 +132,9 @@ pub(crate) enum CommandError {
     #[error("{algorithm} has too many {what} between {ranks} ranks to be simulated; give fewer nodes")]
     TooMuchToSimulate { algorithm: String, what: &'static str, ranks: u32 },
 
+    #[error("{algorithm} between {ranks} ranks: {source}; give fewer bytes, or fewer nodes")]
+    Unsimulated { algorithm: String, ranks: u32, source: svmio_collectives::simulation::SimulationError },
+
     #[error(transparent)]
     Composition(#[from] svmio_collectives::CompositionError),
 
@@ -208,6 +211,7 @@ impl CommandError {
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
             | CommandError::TooMuchToSimulate { .. }
+            | CommandError::Unsimulated { .. }
             | CommandError::Components(svmio_collectives::components::Error::Setting { .. })
             | CommandError::Hardware(svmio_collectives::hardware::Error::Circuits { .. })
             | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })

@@ -259,6 +259,7 @@ fn simulated_collectives_are_told_as_table_json_and_diagram() {
 fn what_makes_no_sense_is_refused() {
     let setting = with_profile();
     fs::write(setting.outside("three.json"), r#"{"ranks": 3, "steps": []}"#).unwrap();
+    let gather = ["sim", "collective", "gather:linear", "--bytes", "1024T"];
     let wrong: &[(&[&str], &str)] = &[
         (&["barrier", "show", "ring", "--ranks", "3"], "dissemination"),
         (&["barrier", "show", "tree:1", "--ranks", "3"], "from 2 up"),
@@ -300,6 +301,11 @@ fn what_makes_no_sense_is_refused() {
         (
             &["sim", "collective", "alltoall:pairwise", "bcast:pipelined:65536", "--nodes", "2..100000x2"],
             "bcast:pipelined:65536 has too many messages between 1024 ranks",
+        ),
+        (&["sim", "collective", "alltoall:bruck", "--nodes", "64", "--bytes", "400000T"], "at most 1024T"),
+        (
+            &[&gather[..], &["--nodes", "4096", "--model", "ethernet-1g"]].concat(),
+            "gather:linear between 4096 ranks: it takes more than the 584 years",
         ),
         // Of which there are few, and in each of them half as many ranges as there are ranks.
         (&["sim", "collective", "alltoall:bruck", "--nodes", "65536"], "too many ranges of blocks"),

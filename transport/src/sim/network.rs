@@ -70,7 +70,7 @@ pub enum Next {
 /// What a link has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkUse {
-    /// Bytes.
+    /// Bytes, or as many as can be counted.
     pub bytes: u64,
     /// For how long it was reserved in all.
     pub busy: Duration,
@@ -140,7 +140,7 @@ impl Network {
             let start = flight.head.max(link.free_at);
             let occupied = link.bandwidth.time_for(flight.bytes);
             link.free_at = start.after(occupied);
-            link.used.bytes += flight.bytes;
+            link.used.bytes = link.used.bytes.saturating_add(flight.bytes);
             link.used.busy += occupied;
             flight.head = start.after(link.delay);
             flight.tail = flight.tail.max(link.free_at).after(link.delay);

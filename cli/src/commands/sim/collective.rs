@@ -22,6 +22,9 @@ const MOST_MESSAGES: u64 = 1 << 25;
 /// More ranges of blocks in them than that, of 16 bytes each, neither.
 const MOST_RANGES: u64 = 1 << 27;
 
+/// Nobody has more: 1024T.
+const MOST_BYTES: u64 = 1 << 50;
+
 /// The arguments of `svmio sim collective`.
 #[derive(Debug, Args)]
 pub(crate) struct CollectiveArguments {
@@ -45,7 +48,7 @@ pub(crate) struct CollectiveArguments {
     per_node: u32,
 
     /// How long vectors are that are spread or combined; of all else, how much a rank has for each other one
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = amount)]
     bytes: ByteCount,
 
     /// JSON instead of a table, times in seconds
@@ -78,6 +81,11 @@ pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, Com
             let simulation = Simulation::new(Arc::clone(&model), nodes);
             let block_bytes = algorithm.block_bytes(ranks, bytes);
             let timing = simulation.run_collective(&algorithm.schedule(ranks), block_bytes);
+            let timing = timing.map_err(|source| CommandError::Unsimulated {
+                algorithm: algorithm.to_string(),
+                ranks,
+                source,
+            })?;
             seconds.push(timing.total.as_secs_f64());
         }
         algorithms.push(Row { algorithm: algorithm.to_string(), seconds });
@@ -86,6 +94,13 @@ pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, Com
     let times = Times { model, ranks_per_node, bytes: Some(bytes), nodes, algorithms };
     times.show(["collectives", "collective"], arguments.json, arguments.plot.as_deref())?;
     Ok(Outcome::Fine)
+}
+
+fn amount(text: &str) -> Result<ByteCount, String> {
+    match text.parse::<ByteCount>() {
+        Ok(ByteCount(bytes)) if bytes > MOST_BYTES => Err("there can be at most 1024T".into()),
+        bytes => bytes.map_err(|error| error.to_string()),
+    }
 }
 
 /// That what an algorithm does between so many ranks has room in memory.
