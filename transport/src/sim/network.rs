@@ -67,6 +67,9 @@ pub enum Next {
     Arrives(Time),
 }
 
+/// More links than that are not simulated: each takes some 64 bytes.
+pub(crate) const MOST_LINKS: u64 = 1 << 23;
+
 /// What a link has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkUse {
@@ -96,10 +99,15 @@ struct Link {
 
 impl Network {
     /// `nodes` machines linked as `model` says.
+    ///
+    /// # Panics
+    /// Where there are so many links that [`Model::check_nodes`] refuses them.
     #[must_use]
     pub fn new(model: &Model, nodes: u32) -> Self {
         let routes = Routes::new(model.topology, nodes);
-        let links = (0..routes.links())
+        let links = routes.links();
+        assert!(links <= MOST_LINKS, "{links} links are too many");
+        let links = (0..links as u32)
             .map(|link| {
                 let link = LinkId(link);
                 let (bandwidth, delay) = if routes.is_adapter(link) {

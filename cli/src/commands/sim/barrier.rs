@@ -66,7 +66,7 @@ pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandEr
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
     // Before anything that takes long, and would have been for nothing.
     for &nodes in &nodes {
-        let nodes = super::nodes(nodes, arguments.per_node)?;
+        let nodes = super::nodes(&model, nodes, arguments.per_node)?;
         arguments.algorithms.iter().try_for_each(|simulated| simulated.algorithm().check_on(&nodes))?;
     }
     let mut algorithms = Vec::new();
@@ -107,7 +107,7 @@ impl Simulated {
     }
 
     fn time(&self, model: &Arc<Model>, nodes: u32, per_node: u32) -> Result<Duration, CommandError> {
-        let nodes = super::nodes(nodes, per_node)?;
+        let nodes = super::nodes(model, nodes, per_node)?;
         let simulation = Simulation::new(Arc::clone(model), nodes);
         let simulation = match self {
             Self::Algorithm(_) => simulation,

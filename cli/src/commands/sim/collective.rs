@@ -69,14 +69,14 @@ pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, Com
     let (ranks_per_node, bytes) = (arguments.per_node, arguments.bytes.0);
     // Before anything that takes long, and would have been for nothing.
     for &nodes in &nodes {
-        let ranks = super::nodes(nodes, ranks_per_node)?.ranks();
+        let ranks = super::nodes(&model, nodes, ranks_per_node)?.ranks();
         arguments.algorithms.iter().try_for_each(|algorithm| check_size(algorithm, ranks))?;
     }
     let mut algorithms = Vec::new();
     for algorithm in &arguments.algorithms {
         let mut seconds = Vec::new();
         for &nodes in &nodes {
-            let nodes = super::nodes(nodes, ranks_per_node)?;
+            let nodes = super::nodes(&model, nodes, ranks_per_node)?;
             let ranks = nodes.ranks();
             let simulation = Simulation::new(Arc::clone(&model), nodes);
             let block_bytes = algorithm.block_bytes(ranks, bytes);
