@@ -318,7 +318,16 @@ fn what_makes_no_sense_is_refused() {
         (&["barrier", "tune", "--profile", "none.json"], "reading none.json"),
         (&["barrier", "tune", "--profile", "three.json"], "three.json holds no profile"),
         (&["barrier", "show", "machine.json"], "machine.json holds no barrier"),
-        (&["barrier", "profile", "none/x.json", "--ranks", "2", "--fabric", "sim:sci-torus"], "none/x.json"),
+        // Before processes are started, of which the first fails, and before what would take minutes is simulated.
+        (
+            &["barrier", "profile", "none/x.json", "--ranks", "2", "--prefix", "false"],
+            "writing none/x.json: there is no directory none",
+        ),
+        (&["sim", "barrier", "nx2", "--nodes", "2..4096", "--plot", "none/x.svg"], "no directory none"),
+        (
+            &["sim", "collective", "alltoall:pairwise", "--nodes", "2..4096", "--plot", "none/x.svg"],
+            "no directory none",
+        ),
         (&["barrier", "show", "linear", "--ranks", "2", "--plot", "none/x.svg"], "none/x.svg"),
         (&["barrier", "process", "three.json", "report"], "do not understand"),
         (&["barrier", "profile", "x.json", "--ranks", "2", "--prefix", "false"], "ended with exit status: 1"),

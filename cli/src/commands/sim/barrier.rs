@@ -12,6 +12,7 @@ use svmio_transport::sim::Model;
 
 use crate::commands::Outcome;
 use crate::commands::barrier::Counts;
+use crate::commands::bench::chart::check_place;
 use crate::commands::bench::model;
 use crate::commands::error::CommandError;
 
@@ -63,6 +64,7 @@ enum Simulated {
 /// # Errors
 /// Where an algorithm has no schedule for so many ranks, there are too many, or a file cannot be written.
 pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandError> {
+    arguments.plot.as_deref().map_or(Ok(()), check_place)?;
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
     // Before anything that takes long, and would have been for nothing.
     for &nodes in &nodes {

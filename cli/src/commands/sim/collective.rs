@@ -10,6 +10,7 @@ use svmio_transport::sim::Model;
 
 use crate::commands::Outcome;
 use crate::commands::barrier::Counts;
+use crate::commands::bench::chart::check_place;
 use crate::commands::bench::model;
 use crate::commands::byte_count::ByteCount;
 use crate::commands::error::CommandError;
@@ -65,6 +66,7 @@ pub(crate) struct CollectiveArguments {
 /// # Errors
 /// Where an algorithm has too many messages between so many ranks, or a file cannot be written.
 pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, CommandError> {
+    arguments.plot.as_deref().map_or(Ok(()), check_place)?;
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
     let (ranks_per_node, bytes) = (arguments.per_node, arguments.bytes.0);
     // Before anything that takes long, and would have been for nothing.
