@@ -61,6 +61,7 @@ mod prediction;
 pub mod profile;
 mod proof;
 mod rank;
+mod saving;
 mod schedule;
 pub mod simulation;
 

@@ -176,6 +176,9 @@ pub(crate) enum CommandError {
     #[error("for how many ranks? --ranks N or --profile FILE tells")]
     HowManyRanks,
 
+    #[error("the profile is of no ranks, and so no barrier: svmio barrier profile makes one of --ranks N")]
+    NoRanks,
+
     #[error("what is best on a machine shows its profile: --profile FILE, which svmio barrier profile makes")]
     NoProfile,
 

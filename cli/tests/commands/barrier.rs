@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::setting::{Setting, text};
 
 /// A profile of sixteen ranks on nodes of four, of a simulated fabric: always the same.
-fn with_profile() -> Setting {
+pub(crate) fn with_profile() -> Setting {
     let setting = Setting::new();
     let arguments = ["barrier", "profile", "machine.json", "--ranks", "16", "--per-node", "4"];
     let result = setting.json(&[&arguments[..], &["--fabric", "sim:infiniband-hdr", "--json"]].concat());
@@ -270,6 +270,7 @@ fn what_makes_no_sense_is_refused() {
             &["barrier", "tune", "--profile", "machine.json", "--ranks", "17"],
             "for 17 ranks, the profile for 16",
         ),
+        (&["barrier", "tune", "--profile", "machine.json", "--output", "t"], "ends in .json"),
         (&["barrier", "predict", "three.json", "--profile", "machine.json"], "for 3 ranks, the group for 16"),
         (&["barrier", "show", "two-level:two-level:linear", "--ranks", "3"], "two levels"),
         (&["barrier", "emit", "linear", "--ranks", "3"], "--lang"),
