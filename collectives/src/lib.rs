@@ -67,7 +67,9 @@ pub mod simulation;
 
 pub use algorithm::{Algorithm, AlgorithmError, NodesOf};
 pub use clustering::{Cluster, SPARSENESS};
-pub use composition::{Candidate, Choice, Composition, CompositionError, algorithms, compose, tune};
+pub use composition::{
+    Candidate, Choice, Composition, CompositionError, algorithms, compose, outermost_clusters, tune, tune_on,
+};
 pub use emission::{EmissionError, Language};
 pub use partition::{Partition, PartitionError};
 pub use prediction::{CostModel, Prediction};

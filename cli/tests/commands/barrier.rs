@@ -19,7 +19,7 @@ pub(crate) fn with_profile() -> Setting {
     setting
 }
 
-fn names(rows: &Value) -> Vec<&str> {
+pub(crate) fn names(rows: &Value) -> Vec<&str> {
     rows.as_array().unwrap().iter().map(|row| row["algorithm"].as_str().unwrap()).collect()
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use serde::Serialize;
-use svmio_collectives::{Candidate, Choice, compose};
+use svmio_collectives::{Candidate, Choice, compose, tune_on};
 
 use super::group::GroupArguments;
 use super::predict;
@@ -64,7 +64,7 @@ pub(super) fn tune(arguments: &TuneArguments) -> Result<Outcome, CommandError> {
     arguments.output.as_deref().map_or(Ok(()), destination::check)?;
     let group = arguments.group.group()?;
     let profile = group.profile()?;
-    let mut candidates = svmio_collectives::tune(profile)?;
+    let mut candidates = tune_on(profile, group.nodes()?)?;
     if let Some(path) = &arguments.output {
         let best = candidates.first().ok_or(CommandError::NoRanks)?;
         best.schedule.save(path).map_err(|source| CommandError::Outside {
