@@ -66,25 +66,36 @@ pub fn compose(profile: &Profile) -> Result<Option<Composition>, CompositionErro
     Ok(Some(Composition { schedule, choices: composer.choices, prediction }))
 }
 
-/// All barriers worth a try on the machine of a profile, the one with the cheapest prediction first.
+/// All barriers worth a try on the machine of a profile, the one with the cheapest prediction first. The nodes of
+/// two-level ones are the machine's [outermost clusters](outermost_clusters).
 ///
 /// # Errors
 /// [`CompositionError`], which would be a defect.
 pub fn tune(profile: &Profile) -> Result<Vec<Candidate>, CompositionError> {
+    tune_on(profile, &outermost_clusters(profile))
+}
+
+/// The same where two-level barriers go by other nodes, which have all of the profile's ranks.
+///
+/// # Errors
+/// [`CompositionError`], which would be a defect.
+///
+/// # Panics
+/// Where the nodes have other ranks.
+pub fn tune_on(profile: &Profile, nodes: &Partition) -> Result<Vec<Candidate>, CompositionError> {
+    assert_eq!(nodes.ranks(), profile.ranks(), "the nodes are of other ranks");
     let mut candidates = Vec::new();
     if let Some(Composition { schedule, prediction, .. }) = compose(profile)? {
         candidates.push(Candidate { algorithm: None, schedule, prediction });
     }
     if profile.ranks() > 0 {
-        let nodes = clusters(profile);
-        let by_clusters = masters(nodes.nodes().len() as u32)
+        let by_nodes = masters(nodes.nodes().len() as u32)
             .into_iter()
             .map(|masters| Algorithm::TwoLevel { nodes: NodesOf::Machine, masters: Box::new(masters) });
-        // Where each is a cluster by itself, or all are one, they are what others are.
-        let by_clusters =
-            by_clusters.filter(|_| (2..profile.ranks()).contains(&(nodes.nodes().len() as u32)));
-        for algorithm in algorithms(profile.ranks()).into_iter().chain(by_clusters) {
-            let schedule = algorithm.schedule_on(&nodes)?;
+        // Where each is a node by itself, or all are one, they are what others are.
+        let by_nodes = by_nodes.filter(|_| (2..profile.ranks()).contains(&(nodes.nodes().len() as u32)));
+        for algorithm in algorithms(profile.ranks()).into_iter().chain(by_nodes) {
+            let schedule = algorithm.schedule_on(nodes)?;
             let prediction = schedule.predict(profile, CostModel::Writes);
             candidates.push(Candidate { algorithm: Some(algorithm), schedule, prediction });
         }
@@ -96,7 +107,8 @@ pub fn tune(profile: &Profile) -> Result<Vec<Candidate>, CompositionError> {
 }
 
 /// The outermost clusters of the machine of a profile, as nodes.
-fn clusters(profile: &Profile) -> Partition {
+#[must_use]
+pub fn outermost_clusters(profile: &Profile) -> Partition {
     let each_alone = || Partition::blocks(profile.ranks(), 1);
     match Cluster::of(profile, SPARSENESS) {
         // The clusters have each rank once.

@@ -61,12 +61,15 @@ mod prediction;
 pub mod profile;
 mod proof;
 mod rank;
+mod saving;
 mod schedule;
 pub mod simulation;
 
 pub use algorithm::{Algorithm, AlgorithmError, NodesOf};
 pub use clustering::{Cluster, SPARSENESS};
-pub use composition::{Candidate, Choice, Composition, CompositionError, algorithms, compose, tune};
+pub use composition::{
+    Candidate, Choice, Composition, CompositionError, algorithms, compose, outermost_clusters, tune, tune_on,
+};
 pub use emission::{EmissionError, Language};
 pub use partition::{Partition, PartitionError};
 pub use prediction::{CostModel, Prediction};

@@ -9,10 +9,9 @@ mod positions;
 mod regression;
 mod survey;
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::num::NonZeroU32;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +21,7 @@ pub use self::matrix::{Matrix, MatrixError};
 pub use self::regression::{Line, Weights};
 pub use self::survey::{Measure, SurveyError, SurveySettings, survey};
 use crate::rank::Rank;
+use crate::saving::save;
 
 /// The costs of signals on a machine: the matrices *O* and *L* of the paper. All in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,30 +78,7 @@ impl Profile {
     /// # Errors
     /// What writing gives.
     pub fn save(&self, path: &Path) -> io::Result<()> {
-        let path = match path.canonicalize() {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            found => found.unwrap_or_else(|_| path.to_owned()),
-        };
-        let is_other = |metadata: fs::Metadata| !metadata.is_file();
-        // Of what is still a link nothing is lost: it points to nothing, or to what has no path, as a pipe.
-        if path.is_symlink() || fs::metadata(&path).is_ok_and(is_other) {
-            return self.write_to(fs::File::create(&path)?);
-        }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file =
-            tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
-        self.write_to(&mut file)?;
-        // Before it takes the other one's place, which a crash would leave with a part of it.
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    }
-
-    fn write_to(&self, file: impl Write) -> io::Result<()> {
-        let mut writer = io::BufWriter::new(file);
-        serde_json::to_writer(&mut writer, self)?;
-        // Dropped, it would keep to itself what becomes of the last bytes.
-        writer.flush()
+        save(self, path)
     }
 
     /// How many ranks it is of.
@@ -173,9 +150,6 @@ struct ProfileFile {
 }
 
 const FORMAT: &str = "svmio profile 1";
-
-/// Who may do what with a file, as far as the process's mask has it.
-const MODE: u32 = 0o666;
 
 impl TryFrom<ProfileFile> for Profile {
     type Error = ProfileError;
@@ -251,13 +225,6 @@ mod tests {
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{to}: {error}");
         }
         assert!(Profile::load(&folder.path().join("absent")).is_err());
-    }
-
-    #[test]
-    fn what_cannot_be_written_is_told() {
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let error = profile().write_to(full).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
     }
 
     #[test]

@@ -3,12 +3,16 @@
 mod error;
 mod order;
 
+use std::io;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::error::ScheduleError;
 use self::order::check_order_of_kinds;
 use crate::peers::Peers;
 use crate::rank::Rank;
+use crate::saving::save;
 
 /// One rank tells another how far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -234,6 +238,14 @@ impl Schedule {
     pub fn descriptions(&self) -> Vec<StepDescription> {
         let describe = |step: &Step| StepDescription { kind: step.kind, signals: step.signals().collect() };
         self.steps.iter().map(describe).collect()
+    }
+
+    /// Writes it to a file, as a [`Profile`](crate::profile::Profile::save) is written.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        save(self, path)
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod collectives;
 mod costs;
+mod error;
 pub mod figures;
 mod machine;
 mod ranks;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use svmio_transport::Time;
 use svmio_transport::sim::Model;
 
+pub use self::error::SimulationError;
 pub use self::machine::SimulatedMachine;
 use crate::collective::CollectiveSchedule;
 use crate::partition::Partition;
@@ -113,10 +115,16 @@ impl Simulation {
     /// Runs a collective once, with blocks of so many bytes. All ranks come at time 0. A message is written straight to
     /// where it belongs, and a flag behind it; combining takes as long as copying.
     ///
+    /// # Errors
+    /// [`SimulationError`] for blocks that are too long.
+    ///
     /// # Panics
     /// Where the schedule is for more ranks than there are.
-    #[must_use]
-    pub fn run_collective(&self, schedule: &CollectiveSchedule, block_bytes: u64) -> Timing {
+    pub fn run_collective(
+        &self,
+        schedule: &CollectiveSchedule,
+        block_bytes: u64,
+    ) -> Result<Timing, SimulationError> {
         assert!(schedule.ranks() <= self.nodes.ranks(), "{} ranks are too few", self.nodes.ranks());
         collectives::run(self, schedule, block_bytes)
     }

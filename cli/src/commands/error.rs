@@ -129,8 +129,11 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Algorithm(#[from] svmio_collectives::AlgorithmError),
 
-    #[error("{algorithm} has too many messages between {ranks} ranks to be simulated; give fewer nodes")]
-    TooManyMessages { algorithm: String, ranks: u32 },
+    #[error("{algorithm} has too many {what} between {ranks} ranks to be simulated; give fewer nodes")]
+    TooMuchToSimulate { algorithm: String, what: &'static str, ranks: u32 },
+
+    #[error("{algorithm} between {ranks} ranks: {source}; give fewer bytes, or fewer nodes")]
+    Unsimulated { algorithm: String, ranks: u32, source: svmio_collectives::simulation::SimulationError },
 
     #[error(transparent)]
     Composition(#[from] svmio_collectives::CompositionError),
@@ -173,6 +176,9 @@ pub(crate) enum CommandError {
     #[error("for how many ranks? --ranks N or --profile FILE tells")]
     HowManyRanks,
 
+    #[error("the profile is of no ranks, and so no barrier: svmio barrier profile makes one of --ranks N")]
+    NoRanks,
+
     #[error("what is best on a machine shows its profile: --profile FILE, which svmio barrier profile makes")]
     NoProfile,
 
@@ -207,7 +213,8 @@ impl CommandError {
             | CommandError::Launch(LaunchError::BadHost { .. })
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
-            | CommandError::TooManyMessages { .. }
+            | CommandError::TooMuchToSimulate { .. }
+            | CommandError::Unsimulated { .. }
             | CommandError::Components(svmio_collectives::components::Error::Setting { .. })
             | CommandError::Hardware(svmio_collectives::hardware::Error::Circuits { .. })
             | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })

@@ -14,6 +14,7 @@
 //! meanwhile          Interruption   interruption  a signal ends what is being made, not the process on the spot
 //!                    supervision                   a job's processes: signals to all, the end of all
 //!                    descriptors                   the limit of open files, which a large job meets
+//!                    destination                   where a file is to be put that takes long to make
 //! what is printed    Output         output        standard output, its end and its terminal
 //!                    Table          table         columns for people
 //!                    Record         record        what there is to tell of a file, for people and as JSON
@@ -29,6 +30,7 @@ pub(crate) mod cat;
 pub(crate) mod config;
 pub(crate) mod cp;
 mod descriptors;
+mod destination;
 mod error;
 pub(crate) mod fabric;
 mod interruption;

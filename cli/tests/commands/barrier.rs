@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::setting::{Setting, text};
 
 /// A profile of sixteen ranks on nodes of four, of a simulated fabric: always the same.
-fn with_profile() -> Setting {
+pub(crate) fn with_profile() -> Setting {
     let setting = Setting::new();
     let arguments = ["barrier", "profile", "machine.json", "--ranks", "16", "--per-node", "4"];
     let result = setting.json(&[&arguments[..], &["--fabric", "sim:infiniband-hdr", "--json"]].concat());
@@ -19,7 +19,7 @@ fn with_profile() -> Setting {
     setting
 }
 
-fn names(rows: &Value) -> Vec<&str> {
+pub(crate) fn names(rows: &Value) -> Vec<&str> {
     rows.as_array().unwrap().iter().map(|row| row["algorithm"].as_str().unwrap()).collect()
 }
 
@@ -259,6 +259,7 @@ fn simulated_collectives_are_told_as_table_json_and_diagram() {
 fn what_makes_no_sense_is_refused() {
     let setting = with_profile();
     fs::write(setting.outside("three.json"), r#"{"ranks": 3, "steps": []}"#).unwrap();
+    let gather = ["sim", "collective", "gather:linear", "--bytes", "1024T"];
     let wrong: &[(&[&str], &str)] = &[
         (&["barrier", "show", "ring", "--ranks", "3"], "dissemination"),
         (&["barrier", "show", "tree:1", "--ranks", "3"], "from 2 up"),
@@ -269,6 +270,7 @@ fn what_makes_no_sense_is_refused() {
             &["barrier", "tune", "--profile", "machine.json", "--ranks", "17"],
             "for 17 ranks, the profile for 16",
         ),
+        (&["barrier", "tune", "--profile", "machine.json", "--output", "t"], "ends in .json"),
         (&["barrier", "predict", "three.json", "--profile", "machine.json"], "for 3 ranks, the group for 16"),
         (&["barrier", "show", "two-level:two-level:linear", "--ranks", "3"], "two levels"),
         (&["barrier", "emit", "linear", "--ranks", "3"], "--lang"),
@@ -296,6 +298,18 @@ fn what_makes_no_sense_is_refused() {
         ),
         (&["sim", "collective", "allreduce"], "reduce:rabenseifner"),
         (&["sim", "collective", "alltoall:pairwise", "--nodes", "100000"], "too many messages"),
+        // At once, as above.
+        (
+            &["sim", "collective", "alltoall:pairwise", "bcast:pipelined:65536", "--nodes", "2..100000x2"],
+            "bcast:pipelined:65536 has too many messages between 1024 ranks",
+        ),
+        (&["sim", "collective", "alltoall:bruck", "--nodes", "64", "--bytes", "400000T"], "at most 1024T"),
+        (
+            &[&gather[..], &["--nodes", "4096", "--model", "ethernet-1g"]].concat(),
+            "gather:linear between 4096 ranks: it takes more than the 584 years",
+        ),
+        // Of which there are few, and in each of them half as many ranges as there are ranks.
+        (&["sim", "collective", "alltoall:bruck", "--nodes", "65536"], "too many ranges of blocks"),
     ];
     for (arguments, expected) in wrong {
         let message = setting.complaint(2, arguments);
@@ -305,7 +319,16 @@ fn what_makes_no_sense_is_refused() {
         (&["barrier", "tune", "--profile", "none.json"], "reading none.json"),
         (&["barrier", "tune", "--profile", "three.json"], "three.json holds no profile"),
         (&["barrier", "show", "machine.json"], "machine.json holds no barrier"),
-        (&["barrier", "profile", "none/x.json", "--ranks", "2", "--fabric", "sim:sci-torus"], "none/x.json"),
+        // Before processes are started, of which the first fails, and before what would take minutes is simulated.
+        (
+            &["barrier", "profile", "none/x.json", "--ranks", "2", "--prefix", "false"],
+            "writing none/x.json: there is no directory none",
+        ),
+        (&["sim", "barrier", "nx2", "--nodes", "2..4096", "--plot", "none/x.svg"], "no directory none"),
+        (
+            &["sim", "collective", "alltoall:pairwise", "--nodes", "2..4096", "--plot", "none/x.svg"],
+            "no directory none",
+        ),
         (&["barrier", "show", "linear", "--ranks", "2", "--plot", "none/x.svg"], "none/x.svg"),
         (&["barrier", "process", "three.json", "report"], "do not understand"),
         (&["barrier", "profile", "x.json", "--ranks", "2", "--prefix", "false"], "ended with exit status: 1"),

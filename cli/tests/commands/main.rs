@@ -22,4 +22,5 @@ mod setting;
 mod several_stores;
 mod staging;
 mod store;
+mod tuning;
 mod wrapped;

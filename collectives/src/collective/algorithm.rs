@@ -145,9 +145,27 @@ impl CollectiveAlgorithm {
             (&Self::Bcast { algorithm: BcastAlgorithm::Pipelined, segments, .. }, others) => {
                 others * u64::from(segments)
             }
+            // Making a part would take as many ranges as each of its messages has.
+            (Self::Alltoall(AlltoallAlgorithm::Bruck), _) => {
+                u64::from(ranks) * u64::from(Position { ranks, rank: 0 }.rounds())
+            }
             // Each is in two parts. Where there is a root, that one may do more than all others.
             (_, others) => (of(0) + others * of(ranks - 1)) / 2,
         }
+    }
+
+    /// Of how many ranges of blocks these messages are, roughly: most of them of one, but what goes to many by way of
+    /// others has a range for each of them.
+    ///
+    /// # Panics
+    /// As [`part_of`](Self::part_of).
+    #[must_use]
+    pub fn ranges_about(&self, ranks: u32) -> u64 {
+        let of_each = match self {
+            Self::Alltoall(AlltoallAlgorithm::Bruck) => u64::from(ranks).div_ceil(2),
+            _ => 1,
+        };
+        self.messages_about(ranks) * of_each
     }
 
     /// What one of so many ranks does. Of the others nothing is made.

@@ -8,9 +8,16 @@ use svmio_transport::sim::{Agenda, Flight, Next};
 use crate::collective::{CollectiveSchedule, Receipt, Transfer};
 use crate::rank::Rank;
 use crate::simulation::costs::{Check, Costs, Sent, Way};
-use crate::simulation::{Simulation, Timing};
+use crate::simulation::{Simulation, SimulationError, Timing};
 
-pub(super) fn run(simulation: &Simulation, schedule: &CollectiveSchedule, block_bytes: u64) -> Timing {
+/// What comes at this time may come later: additions stop here.
+const END: Time = Time(u64::MAX);
+
+pub(super) fn run(
+    simulation: &Simulation,
+    schedule: &CollectiveSchedule,
+    block_bytes: u64,
+) -> Result<Timing, SimulationError> {
     let ranks = schedule.ranks() as usize;
     let transfers: Vec<(usize, &Transfer)> = schedule
         .steps()
@@ -18,6 +25,8 @@ pub(super) fn run(simulation: &Simulation, schedule: &CollectiveSchedule, block_
         .enumerate()
         .flat_map(|(step, transfers)| transfers.iter().map(move |transfer| (step, transfer)))
         .collect();
+    let longest = transfers.iter().map(|(_, transfer)| transfer.blocks.len()).max().unwrap_or(0);
+    longest.checked_mul(block_bytes).ok_or(SimulationError::Bytes)?;
     let mut parts = vec![Vec::new(); ranks];
     for (number, (_, transfer)) in transfers.iter().enumerate() {
         parts[transfer.from.index()].push(number as u32);
@@ -47,8 +56,11 @@ pub(super) fn run(simulation: &Simulation, schedule: &CollectiveSchedule, block_
             }
         }
     }
-    let total = run.leaves.iter().max().map_or(Duration::ZERO, |left| left.since(Time(0)));
-    Timing { leaves: run.leaves, total }
+    let last = run.leaves.iter().max().copied().unwrap_or(Time(0));
+    if last == END {
+        return Err(SimulationError::Time);
+    }
+    Ok(Timing { leaves: run.leaves, total: last.since(Time(0)) })
 }
 
 /// What happens.
@@ -229,6 +241,7 @@ impl Run<'_> {
         &self.parts[rank.index()][state.done..][..state.at_hand]
     }
 
+    /// It fits: that of the longest does.
     fn bytes(&self, transfer: &Transfer) -> u64 {
         transfer.blocks.len() * self.block_bytes
     }

@@ -109,7 +109,7 @@ impl<'simulation> Costs<'simulation> {
             let free = now.after(poll).after(model.copy_time(bytes));
             return Sent { free, way: Way::Known(free.after(seen)), look: poll, check: Check::Never };
         }
-        let bytes = bytes + FLAG_BYTES;
+        let bytes = bytes.saturating_add(FLAG_BYTES);
         let stall = model.store.stall_ns.0;
         let stored = (stall, model.store_time(bytes).saturating_sub(stall));
         let engine = model

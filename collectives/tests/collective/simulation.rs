@@ -6,7 +6,7 @@ use svmio_collectives::collective::{
     AllgatherAlgorithm, AllreduceAlgorithm, BcastAlgorithm, CollectAlgorithm, CollectiveAlgorithm,
     MessageCosts, Operands, ReduceAlgorithm,
 };
-use svmio_collectives::simulation::Simulation;
+use svmio_collectives::simulation::{Simulation, SimulationError};
 use svmio_collectives::{Partition, Rank};
 use svmio_transport::Time;
 use svmio_transport::sim::Model;
@@ -23,7 +23,7 @@ fn nodes(model: &str, nodes: u32) -> Simulation {
 fn time(simulation: &Simulation, algorithm: CollectiveAlgorithm, bytes: u64) -> f64 {
     let ranks = simulation.nodes().ranks();
     let block = bytes / algorithm.blocks(ranks);
-    simulation.run_collective(&algorithm.schedule(ranks), block).total.as_secs_f64() * 1e6
+    simulation.run_collective(&algorithm.schedule(ranks), block).unwrap().total.as_secs_f64() * 1e6
 }
 
 fn bcast(algorithm: BcastAlgorithm) -> CollectiveAlgorithm {
@@ -89,9 +89,9 @@ fn everybody_leaves_and_nobody_before_its_data_can_have_come() {
         ] {
             for algorithm in [rooted(ranks / 2), rootless()].concat() {
                 let schedule = algorithm.schedule(ranks);
-                let (short, long) =
-                    (simulation.run_collective(&schedule, 8), simulation.run_collective(&schedule, 1 << 20));
-                assert_eq!(short, simulation.run_collective(&schedule, 8));
+                let of = |block| simulation.run_collective(&schedule, block).unwrap();
+                let (short, long) = (of(8), of(1 << 20));
+                assert_eq!(short, of(8));
                 assert_eq!(short.total, short.leaves.iter().max().unwrap().since(Time(0)));
                 for rank in (0..ranks).map(Rank) {
                     let is_idle = algorithm.part_of(ranks, rank).transfers().is_empty();
@@ -122,9 +122,40 @@ fn a_hundred_thousand_ranks_of_collectives_with_few_steps_take_less_than_a_minut
         CollectiveAlgorithm::Allreduce(AllreduceAlgorithm::Rabenseifner),
         CollectiveAlgorithm::Scan,
     ] {
-        let timing = simulation.run_collective(&algorithm.schedule(ranks), 8);
+        let timing = simulation.run_collective(&algorithm.schedule(ranks), 8).unwrap();
         assert!(timing.leaves.iter().all(|&left| left > Time(0)), "{algorithm:?}");
         assert!(timing.total < Duration::from_secs(1), "{algorithm:?}");
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+/// What is refused for its size is refused by what is told of that size without making it.
+#[test]
+fn messages_and_their_ranges_are_about_as_many_as_is_told() {
+    for ranks in [2, 5, 16, 100] {
+        for algorithm in [rooted(0), rootless()].concat() {
+            let schedule = algorithm.schedule(ranks);
+            let messages = || schedule.steps().iter().flatten().filter(|transfer| !transfer.is_local());
+            let ranges: usize = messages().map(|transfer| transfer.blocks.ranges().len()).sum();
+            let told = [algorithm.messages_about(ranks), algorithm.ranges_about(ranks)];
+            for (told, made) in told.into_iter().zip([messages().count() as u64, ranges as u64]) {
+                assert!(
+                    told <= 3 * made && made <= 3 * told,
+                    "{algorithm:?} for {ranks}: {told}, and there are {made}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_number_has_no_time() {
+    let simulation = nodes("ethernet-1g", 4);
+    let gather = CollectiveAlgorithm::Gather { root: ROOT, algorithm: CollectAlgorithm::Binomial };
+    // Of four blocks two go in one message.
+    assert_eq!(simulation.run_collective(&gather.schedule(4), 1 << 63), Err(SimulationError::Bytes));
+    // Centuries each: what the second adds to the first is beyond all times.
+    assert!(simulation.run_collective(&bcast(BcastAlgorithm::Binomial).schedule(2), 1 << 60).is_ok());
+    let twice = bcast(BcastAlgorithm::Binomial).schedule(4);
+    assert_eq!(simulation.run_collective(&twice, 1 << 60), Err(SimulationError::Time));
 }

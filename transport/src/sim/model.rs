@@ -10,7 +10,9 @@ use serde::Deserialize;
 
 use crate::capabilities::{Atomics, Capabilities, Dma, WriteOrder};
 use crate::error::{Error, Result};
+use crate::sim::network::MOST_LINKS;
 use crate::sim::quantities::{Bandwidth, BlockSize, CopyCurve, Count, Delay};
+use crate::sim::routes::Routes;
 
 /// The models that are built in: name and text.
 const BUILT_IN: [(&str, &str); 6] = [
@@ -275,6 +277,22 @@ impl Model {
         })
     }
 
+    /// That so many nodes can be simulated.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where they have too many links.
+    pub fn check_nodes(&self, nodes: u32) -> Result<()> {
+        let links = Routes::new(self.topology, nodes).links();
+        if links <= MOST_LINKS {
+            return Ok(());
+        }
+        let problem = format!(
+            "{nodes} nodes have {links} links there, more than the {MOST_LINKS} that can be simulated; take fewer \
+             nodes, or a model with fewer switches"
+        );
+        Err(Error::Setting { place: format!("model {}", self.name), problem })
+    }
+
     /// What a fabric of this model can do.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
@@ -314,6 +332,8 @@ mod tests {
     use super::Model;
     use crate::capabilities::{Dma, WriteOrder};
     use crate::error::Error;
+    use crate::sim::options::SimOptions;
+    use crate::sim::world::World;
 
     #[test]
     fn every_built_in_model_is_sound_and_named_as_its_file() {
@@ -336,14 +356,23 @@ mod tests {
     fn a_bad_file_is_named_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.toml");
-        let good = include_str!("../../models/ethernet-1g.toml");
+        let ethernet = include_str!("../../models/ethernet-1g.toml");
+        let (ringlets, tree) =
+            (include_str!("../../models/sci-switch.toml"), include_str!("../../models/infiniband-hdr.toml"));
         let cases = [
-            ("stall_ns = ", "stall_ns = -", "stall_ns"),
-            ("quantum_bytes = ", "quantum_bytes = 3 #", "quantum_bytes"),
-            ("trigger_ns = ", "triger_ns = ", "triger_ns"),
-            ("[adapter]\nbandwidth_mib_per_s = ", "[adapter]\nbandwidth_mib_per_s = 0 #", "[adapter]"),
+            (ethernet, "stall_ns = ", "stall_ns = -", "stall_ns"),
+            (ethernet, "quantum_bytes = ", "quantum_bytes = 3 #", "quantum_bytes"),
+            (ethernet, "trigger_ns = ", "triger_ns = ", "triger_ns"),
+            (
+                ethernet,
+                "[adapter]\nbandwidth_mib_per_s = ",
+                "[adapter]\nbandwidth_mib_per_s = 0 #",
+                "[adapter]",
+            ),
+            (ringlets, "\nnodes = ", "\nnodes = 4294967295 #", "= 4294967295"),
+            (tree, "spines = ", "spines = 4294967295 #", "= 4294967295"),
         ];
-        for (from, to, at) in cases {
+        for (good, from, to, at) in cases {
             let text = good.replacen(from, to, 1);
             assert_ne!(text, good, "{from}");
             std::fs::write(&file, &text).unwrap();
@@ -358,5 +387,22 @@ mod tests {
         assert!(Model::load(&folder.path().join("absent.toml")).is_err());
         let Err(error) = Model::find("sci-cube") else { panic!("found") };
         assert!(error.to_string().contains("sci-torus"), "{error}");
+    }
+
+    #[test]
+    fn what_has_too_many_links_is_refused() {
+        for name in Model::names() {
+            Model::named(name).unwrap().check_nodes(1 << 20).unwrap();
+        }
+        // Each number by itself is possible.
+        let text =
+            include_str!("../../models/infiniband-hdr.toml").replace("spines = ", "spines = 1048576 #");
+        let model = Model::parse(&text, "many.toml").unwrap();
+        model.check_nodes(40).unwrap();
+        let error = model.check_nodes(1 << 20).unwrap_err().to_string();
+        assert!(error.contains("1048576 nodes have 54981033984 links"), "{error}");
+        let world = World::new(SimOptions::new(1 << 10, model));
+        let refused = world.run(|_| ()).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("1024 nodes have"), "{refused}");
     }
 }

@@ -67,10 +67,13 @@ pub enum Next {
     Arrives(Time),
 }
 
+/// More links than that are not simulated: each takes some 64 bytes.
+pub(crate) const MOST_LINKS: u64 = 1 << 23;
+
 /// What a link has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkUse {
-    /// Bytes.
+    /// Bytes, or as many as can be counted.
     pub bytes: u64,
     /// For how long it was reserved in all.
     pub busy: Duration,
@@ -96,10 +99,15 @@ struct Link {
 
 impl Network {
     /// `nodes` machines linked as `model` says.
+    ///
+    /// # Panics
+    /// Where there are so many links that [`Model::check_nodes`] refuses them.
     #[must_use]
     pub fn new(model: &Model, nodes: u32) -> Self {
         let routes = Routes::new(model.topology, nodes);
-        let links = (0..routes.links())
+        let links = routes.links();
+        assert!(links <= MOST_LINKS, "{links} links are too many");
+        let links = (0..links as u32)
             .map(|link| {
                 let link = LinkId(link);
                 let (bandwidth, delay) = if routes.is_adapter(link) {
@@ -140,7 +148,7 @@ impl Network {
             let start = flight.head.max(link.free_at);
             let occupied = link.bandwidth.time_for(flight.bytes);
             link.free_at = start.after(occupied);
-            link.used.bytes += flight.bytes;
+            link.used.bytes = link.used.bytes.saturating_add(flight.bytes);
             link.used.busy += occupied;
             flight.head = start.after(link.delay);
             flight.tail = flight.tail.max(link.free_at).after(link.delay);

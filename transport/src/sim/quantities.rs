@@ -82,7 +82,10 @@ impl TryFrom<u64> for BlockSize {
     }
 }
 
-/// A number that is at least one.
+/// More of anything no fabric has.
+const MOST: u32 = 1 << 20;
+
+/// A number that is at least one, and at most 2²⁰.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u32")]
 pub struct Count(u32);
@@ -99,7 +102,11 @@ impl TryFrom<u32> for Count {
     type Error = String;
 
     fn try_from(value: u32) -> Result<Self, String> {
-        if value == 0 { Err("at least one is needed here, not 0".into()) } else { Ok(Self(value)) }
+        match value {
+            0 => Err("at least one is needed here, not 0".into()),
+            1..=MOST => Ok(Self(value)),
+            _ => Err(format!("at most {MOST} can be here, not {value}")),
+        }
     }
 }
 

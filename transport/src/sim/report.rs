@@ -92,6 +92,12 @@ pub enum SimError {
         /// What it said.
         message: String,
     },
+    /// The model makes no network of so many nodes.
+    #[error("{problem}")]
+    Nodes {
+        /// What is wrong with them.
+        problem: String,
+    },
     /// The system gives no more stacks.
     #[error("no stack for {task} of rank {rank}: {problem}; with very many, raise vm.max_map_count")]
     Stack {

@@ -44,15 +44,18 @@ impl Routes {
     }
 
     /// How many links there are.
-    pub(crate) fn links(&self) -> u32 {
+    pub(crate) fn links(&self) -> u64 {
+        let all = u64::from(self.nodes);
         let between = match self.shape {
-            Shape::Ring => self.nodes,
-            Shape::Torus { columns, rows } => 2 * columns * rows,
-            Shape::Ringlets { nodes, .. } => self.nodes.div_ceil(nodes) * (nodes + 1),
-            Shape::Switch { .. } => 2 * self.nodes,
-            Shape::FatTree { nodes, spines, .. } => 2 * self.nodes + 2 * self.nodes.div_ceil(nodes) * spines,
+            Shape::Ring => all,
+            Shape::Torus { columns, rows } => 2 * u64::from(columns) * u64::from(rows),
+            Shape::Ringlets { nodes, .. } => all.div_ceil(nodes.into()) * (u64::from(nodes) + 1),
+            Shape::Switch { .. } => 2 * all,
+            Shape::FatTree { nodes, spines, .. } => {
+                2 * all + 2 * all.div_ceil(nodes.into()) * u64::from(spines)
+            }
         };
-        2 * self.nodes + between
+        2 * all + between
     }
 
     /// Whether it is a node's way out of or into its adapter.

@@ -43,8 +43,11 @@ impl World {
     /// is not dropped.
     ///
     /// # Errors
-    /// [`SimError`]: deadlock, panic, the time limit, no stacks.
+    /// [`SimError`]: deadlock, panic, the time limit, no stacks, more nodes than the model can have.
     pub fn run<R>(&self, body: impl Fn(Fabric) -> R) -> Result<SimReport<R>, SimError> {
+        let nodes = self.options.size.div_ceil(self.ranks_per_node());
+        let is_possible = self.options.model.check_nodes(nodes);
+        is_possible.map_err(|error| SimError::Nodes { problem: error.to_string() })?;
         let shared = Shared::new(self.state());
         let capabilities = Arc::new(self.capabilities());
         let nodes = self.nodes();

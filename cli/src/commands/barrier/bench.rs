@@ -39,9 +39,10 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     profile: Option<PathBuf>,
 
-    /// How many consecutive ranks are a node, for two-level algorithms and simulated fabrics
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    per_node: u32,
+    /// How many consecutive ranks are a node, for two-level algorithms and simulated fabrics; without, each is one of
+    /// the fabric, and to two-level algorithms the profile's outermost clusters are nodes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    per_node: Option<u32>,
 
     #[command(flatten)]
     place: PlaceArguments,
@@ -138,12 +139,11 @@ impl BenchArguments {
     }
 
     fn nodes(&self, ranks: u32) -> Partition {
-        Partition::blocks(ranks, self.per_node)
+        Partition::blocks(ranks, self.per_node.unwrap_or(1))
     }
 
     fn measured(&self, ranks: u32) -> Result<Measured, CommandError> {
-        let group =
-            Group { profile: Some(self.profile(ranks)?), ranks: Some(ranks), per_node: self.per_node };
+        let group = Group::of(self.profile(ranks)?, self.per_node);
         let profile = group.profile()?;
         let mut barriers: Vec<Named> = Vec::new();
         for wanted in &self.wanted() {

@@ -1,12 +1,13 @@
 //! Of which ranks a barrier is.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use svmio_collectives::profile::Profile;
-use svmio_collectives::{Partition, Rank, Schedule, compose, tune};
+use svmio_collectives::{Partition, Rank, Schedule, compose, outermost_clusters, tune_on};
 
 use super::counts::MOST_RANKS;
 use super::wanted::{Named, Wanted};
@@ -23,17 +24,21 @@ pub(crate) struct GroupArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RANKS)))]
     ranks: Option<u32>,
 
-    /// How many consecutive ranks are a node, for two-level algorithms
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    per_node: u32,
+    /// How many consecutive ranks are a node, for two-level algorithms; without, a profile's outermost clusters are
+    /// nodes, or else each rank is one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    per_node: Option<u32>,
 }
 
 /// Of which ranks.
 #[derive(Debug)]
 pub(super) struct Group {
-    pub(super) profile: Option<Profile>,
-    pub(super) ranks: Option<u32>,
-    pub(super) per_node: u32,
+    /// That of as many ranks.
+    profile: Option<Profile>,
+    ranks: Option<u32>,
+    per_node: Option<u32>,
+    /// Once they are asked for.
+    nodes: OnceCell<Partition>,
 }
 
 impl GroupArguments {
@@ -47,8 +52,11 @@ impl GroupArguments {
             (Some(path), None) => Some(profile_in(path)?),
             (Some(path), Some(ranks)) => Some(profile_of(path, ranks)?),
         };
-        let ranks = self.ranks.or(profile.as_ref().map(Profile::ranks));
-        Ok(Group { profile, ranks, per_node: self.per_node })
+        let per_node = self.per_node;
+        Ok(match profile {
+            Some(profile) => Group::of(profile, per_node),
+            None => Group { profile: None, ranks: self.ranks, per_node, nodes: OnceCell::new() },
+        })
     }
 }
 
@@ -67,6 +75,23 @@ pub(super) fn profile_of(path: &Path, ranks: u32) -> Result<Profile, CommandErro
 }
 
 impl Group {
+    /// The ranks of a profile; of how many a node is, if that was told.
+    pub(super) fn of(profile: Profile, per_node: Option<u32>) -> Self {
+        Self { ranks: Some(profile.ranks()), profile: Some(profile), per_node, nodes: OnceCell::new() }
+    }
+
+    /// The nodes by which two-level algorithms go: the same ones for whatever names them, also for what the tuner says.
+    ///
+    /// # Errors
+    /// Where it is not known how many ranks there are.
+    pub(super) fn nodes(&self) -> Result<&Partition, CommandError> {
+        let ranks = self.ranks.ok_or(CommandError::HowManyRanks)?;
+        Ok(self.nodes.get_or_init(|| match (self.per_node, &self.profile) {
+            (None, Some(profile)) => outermost_clusters(profile),
+            (per_node, _) => Partition::blocks(ranks, per_node.unwrap_or(1)),
+        }))
+    }
+
     /// The profile.
     ///
     /// # Errors
@@ -81,17 +106,14 @@ impl Group {
     /// Where there is none such, or it is for other ranks.
     pub(super) fn barrier(&self, wanted: &Wanted) -> Result<Named, CommandError> {
         let (name, schedule) = match wanted {
-            Wanted::Algorithm(algorithm) => {
-                let ranks = self.ranks.ok_or(CommandError::HowManyRanks)?;
-                let nodes = Partition::blocks(ranks, self.per_node);
-                (wanted.to_string(), algorithm.schedule_on(&nodes)?)
-            }
+            Wanted::Algorithm(algorithm) => (wanted.to_string(), algorithm.schedule_on(self.nodes()?)?),
             Wanted::Composed => {
                 let composed = compose(self.profile()?)?.ok_or(CommandError::HowManyRanks)?;
                 (wanted.to_string(), composed.schedule)
             }
             Wanted::Tuned => {
-                let best = tune(self.profile()?)?.into_iter().next().ok_or(CommandError::HowManyRanks)?;
+                let candidates = tune_on(self.profile()?, self.nodes()?)?;
+                let best = candidates.into_iter().next().ok_or(CommandError::HowManyRanks)?;
                 let what = best.algorithm.map_or("composed".to_owned(), |algorithm| algorithm.to_string());
                 (format!("tuned ({what})"), best.schedule)
             }

@@ -86,7 +86,7 @@ pub(super) fn profiled(
     match place {
         Place::Job(start) => carried_out(start, &Plan::Profile(plan)),
         Place::Simulated(model) => {
-            let simulation = Simulation::new(Model::find(model)?, nodes);
+            let simulation = simulation(model, nodes)?;
             surveyed(&mut SimulatedMachine::new(&simulation), &plan).map_err(no_profile)
         }
     }
@@ -104,7 +104,7 @@ pub(super) fn benched(
     match place {
         Place::Job(start) => carried_out(start, &Plan::Bench(plan)),
         Place::Simulated(model) => {
-            let simulation = Simulation::new(Model::find(model)?, nodes);
+            let simulation = simulation(model, nodes)?;
             let benched = |schedule: &Schedule| Benched {
                 seconds: vec![simulation.run(schedule).total.as_secs_f64()],
                 counts: true,
@@ -112,6 +112,12 @@ pub(super) fn benched(
             Ok(plan.schedules.iter().map(benched).collect())
         }
     }
+}
+
+fn simulation(model: &str, nodes: Partition) -> Result<Simulation, CommandError> {
+    let model = Model::find(model)?;
+    model.check_nodes(nodes.nodes().len() as u32)?;
+    Ok(Simulation::new(model, nodes))
 }
 
 fn carried_out<R: DeserializeOwned>(start: Start, plan: &Plan) -> Result<R, CommandError> {

@@ -10,6 +10,7 @@ use svmio_collectives::profile::{Profile, SurveySettings};
 use super::job::{self, ProfilePlan};
 use super::place::PlaceArguments;
 use crate::commands::Outcome;
+use crate::commands::destination;
 use crate::commands::error::CommandError;
 use crate::commands::output::{Output, counted};
 use crate::commands::table::Table;
@@ -74,6 +75,7 @@ struct Spread {
 /// # Errors
 /// Where it cannot be measured or written.
 pub(super) fn profile(arguments: &ProfileArguments) -> Result<Outcome, CommandError> {
+    destination::check(&arguments.file)?;
     let mut settings = if arguments.paper { SurveySettings::paper() } else { SurveySettings::default() };
     settings.repetitions = arguments.repeat.unwrap_or(settings.repetitions);
     let nodes = Partition::blocks(arguments.ranks, arguments.per_node);

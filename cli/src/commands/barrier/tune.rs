@@ -1,17 +1,18 @@
 //! `svmio barrier tune`: the best barrier for the machine of a profile.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use serde::Serialize;
-use svmio_collectives::{Candidate, Choice, Schedule, compose};
+use svmio_collectives::{Candidate, Choice, compose, tune_on};
 
 use super::group::GroupArguments;
 use super::predict;
 use super::row::Row;
-use super::wanted::Named;
+use super::wanted::{Named, Wanted};
 use crate::commands::Outcome;
 use crate::commands::bench::showing::microseconds;
+use crate::commands::destination;
 use crate::commands::error::CommandError;
 use crate::commands::output::{Output, counted};
 use crate::commands::table::Table;
@@ -30,7 +31,7 @@ pub(crate) struct TuneArguments {
     top: u32,
 
     /// Also write the best one to a file
-    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath, value_parser = readable)]
     output: Option<PathBuf>,
 
     /// JSON instead of tables, times in seconds
@@ -58,13 +59,19 @@ struct Part {
 /// Tunes, and tells.
 ///
 /// # Errors
-/// Where there is no profile.
+/// Where there is no profile, or what is best cannot be written.
 pub(super) fn tune(arguments: &TuneArguments) -> Result<Outcome, CommandError> {
+    arguments.output.as_deref().map_or(Ok(()), destination::check)?;
     let group = arguments.group.group()?;
     let profile = group.profile()?;
-    let mut candidates = svmio_collectives::tune(profile)?;
-    if let (Some(path), Some(best)) = (&arguments.output, candidates.first()) {
-        write(&best.schedule, path)?;
+    let mut candidates = tune_on(profile, group.nodes()?)?;
+    if let Some(path) = &arguments.output {
+        let best = candidates.first().ok_or(CommandError::NoRanks)?;
+        best.schedule.save(path).map_err(|source| CommandError::Outside {
+            action: "writing",
+            path: path.clone(),
+            source,
+        })?;
     }
     candidates.truncate(arguments.top as usize);
     let composed = compose(profile)?.map(|composed| composed.choices).unwrap_or_default();
@@ -89,9 +96,12 @@ fn row(candidate: &Candidate) -> Row {
     Row::predicted(&barrier, &candidate.prediction)
 }
 
-fn write(schedule: &Schedule, path: &Path) -> Result<(), CommandError> {
-    let write = || std::fs::write(path, serde_json::to_vec(schedule)?);
-    write().map_err(|source| CommandError::Outside { action: "writing", path: path.to_owned(), source })
+/// A file that other commands tell from an algorithm.
+fn readable(text: &str) -> Result<PathBuf, String> {
+    match text.parse() {
+        Ok(Wanted::File(path)) => Ok(path),
+        _ => Err("other commands take it for a barrier's file only where its name ends in .json".into()),
+    }
 }
 
 impl Tuned {

@@ -12,6 +12,7 @@ use plotters::prelude::{
 use plotters::style::{BLACK, Color, WHITE};
 
 use super::super::byte_count::human;
+use super::super::destination::obstacle;
 use super::super::error::CommandError;
 
 const SIZE: (u32, u32) = (900, 560);
@@ -168,17 +169,7 @@ impl Chart {
 /// # Errors
 /// [`CommandError::Plot`] where there is no directory for it, or one of its name.
 pub(crate) fn check_place(path: &Path) -> Result<(), CommandError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !directory.is_dir() {
-        return Err(plot_error(
-            path,
-            format!("there is no directory {} (mkdir -p makes it)", directory.display()),
-        ));
-    }
-    if path.is_dir() {
-        return Err(plot_error(path, "it is a directory: give the name of a file in it".into()));
-    }
-    Ok(())
+    obstacle(path).map_or(Ok(()), |obstacle| Err(plot_error(path, obstacle.to_string())))
 }
 
 fn plot_error(path: &Path, problem: String) -> CommandError {

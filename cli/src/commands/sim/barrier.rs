@@ -12,6 +12,7 @@ use svmio_transport::sim::Model;
 
 use crate::commands::Outcome;
 use crate::commands::barrier::Counts;
+use crate::commands::bench::chart::check_place;
 use crate::commands::bench::model;
 use crate::commands::error::CommandError;
 
@@ -63,10 +64,11 @@ enum Simulated {
 /// # Errors
 /// Where an algorithm has no schedule for so many ranks, there are too many, or a file cannot be written.
 pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandError> {
+    arguments.plot.as_deref().map_or(Ok(()), check_place)?;
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
     // Before anything that takes long, and would have been for nothing.
     for &nodes in &nodes {
-        let nodes = super::nodes(nodes, arguments.per_node)?;
+        let nodes = super::nodes(&model, nodes, arguments.per_node)?;
         arguments.algorithms.iter().try_for_each(|simulated| simulated.algorithm().check_on(&nodes))?;
     }
     let mut algorithms = Vec::new();
@@ -107,7 +109,7 @@ impl Simulated {
     }
 
     fn time(&self, model: &Arc<Model>, nodes: u32, per_node: u32) -> Result<Duration, CommandError> {
-        let nodes = super::nodes(nodes, per_node)?;
+        let nodes = super::nodes(model, nodes, per_node)?;
         let simulation = Simulation::new(Arc::clone(model), nodes);
         let simulation = match self {
             Self::Algorithm(_) => simulation,

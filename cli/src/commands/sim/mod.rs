@@ -12,6 +12,7 @@ mod times;
 
 use clap::{Args, Subcommand};
 use svmio_collectives::Partition;
+use svmio_transport::sim::Model;
 
 use self::barrier::BarrierArguments;
 use self::collective::CollectiveArguments;
@@ -60,11 +61,12 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, CommandError> {
 /// So many nodes with so many ranks on each.
 ///
 /// # Errors
-/// [`CommandError::TooManyToSimulate`], before they take memory.
-fn nodes(nodes: u32, per_node: u32) -> Result<Partition, CommandError> {
+/// [`CommandError::TooManyToSimulate`], or that the model has no network of so many nodes, before they take memory.
+fn nodes(model: &Model, nodes: u32, per_node: u32) -> Result<Partition, CommandError> {
     let ranks = nodes.saturating_mul(per_node);
     if ranks > MOST_RANKS {
         return Err(CommandError::TooManyToSimulate { ranks, limit: MOST_RANKS });
     }
+    model.check_nodes(nodes)?;
     Ok(Partition::blocks(ranks, per_node))
 }

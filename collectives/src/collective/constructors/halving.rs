@@ -1,8 +1,8 @@
 //! A power of two of ranks that exchange with partners twice as far in each round: reduce, allreduce.
 //!
 //! ```text
-//!   0 ─► 1    2 ─► 3    4    5    6      with r ranks too many, the first 2r are pairs, whose first gives its data
-//!        └─────────┴────┴────┘           the others go on, neighbours combined in the order of ranks
+//!   0 ─► 1    2 ─► 3    4 ─► 5    6      with r ranks too many, the first 2r are pairs, whose first gives its data
+//!        └─────────┴─────────┴────┘      the others go on, neighbours combined in the order of ranks
 //! ```
 
 use std::ops::Range;

@@ -1,0 +1,71 @@
+//! `svmio barrier tune`: what it names, and what it writes.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::barrier::{names, with_profile};
+use crate::setting::{PROGRAM, Setting, text};
+
+/// Twenty-four ranks dealt out to five nodes one by one: consecutive ones are never neighbours.
+fn with_dealt_out_ranks() -> Setting {
+    let setting = Setting::new();
+    let matrix = |near: u32, far: u32| -> Value {
+        let cost = move |from: u32, to: u32| match () {
+            () if from == to => 40,
+            () if from % 5 == to % 5 => near,
+            () => far,
+        };
+        (0..24).map(|from| (0..24).map(|to| cost(from, to)).collect::<Value>()).collect()
+    };
+    let (overheads, latencies) = (matrix(300, 18_000), matrix(80, 4_800));
+    let profile = json!({"format": "svmio profile 1", "overhead_ns": overheads, "latency_ns": latencies});
+    fs::write(setting.outside("machine.json"), profile.to_string()).unwrap();
+    setting
+}
+
+#[test]
+fn what_the_tuner_names_is_the_same_barrier_to_every_command() {
+    let setting = with_dealt_out_ranks();
+    let profile = ["--profile", "machine.json", "--json"];
+    // The profile's five nodes, and four of consecutive ranks.
+    for (per_node, signals) in [(&[][..], 53), (&["--per-node", "6"], 48)] {
+        let group = [&profile[..], per_node].concat();
+        let tuned = setting.json(&[&["barrier", "tune", "--top", "1000"], &group[..]].concat());
+        let named = names(&tuned["candidates"]);
+        assert!(named.contains(&"two-level:dissemination"), "{per_node:?}: {named:?}");
+        let predicted = setting.json(&[&["barrier", "predict"], &named[..], &group].concat());
+        let same = |row: &Value, other: &Value| {
+            ["algorithm", "signals", "predicted_seconds"].iter().all(|&key| row[key] == other[key])
+        };
+        let predicted = predicted["barriers"].as_array().unwrap();
+        for row in tuned["candidates"].as_array().unwrap() {
+            let is_again = predicted.iter().any(|other| same(row, other));
+            assert!(is_again, "{per_node:?}: {row} is none of {predicted:?}");
+        }
+        let shown = setting.json(&[&["barrier", "show", "two-level:dissemination"], &group[..]].concat());
+        assert_eq!(shown["signals"], signals, "{per_node:?}");
+    }
+}
+
+#[test]
+fn a_tuned_barrier_is_written_whole_or_not_at_all() {
+    let setting = with_profile();
+    fs::write(setting.outside("best.json"), "what was there").unwrap();
+    // No file gets a byte there.
+    let mut command = Command::new("bash");
+    let script = r#"trap "" XFSZ; ulimit -f 0; exec "$@""#;
+    command.args(["-c", script, "bash", PROGRAM, "barrier", "tune", "--profile", "machine.json"]);
+    let output = setting.with_store(command).args(["--output", "best.json"]).output().unwrap();
+    let complaint = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("writing best.json: "), "{complaint}");
+    assert_eq!(fs::read_to_string(setting.outside("best.json")).unwrap(), "what was there");
+    assert_eq!(setting.names_outside(), ["best.json", "machine.json"]);
+
+    let empty = r#"{"format": "svmio profile 1", "overhead_ns": [], "latency_ns": []}"#;
+    fs::write(setting.outside("empty.json"), empty).unwrap();
+    let nothing = ["barrier", "tune", "--profile", "empty.json", "--output", "best.json"];
+    assert!(setting.complaint(1, &nothing).contains("of no ranks"));
+}
