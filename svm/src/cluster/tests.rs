@@ -2,6 +2,7 @@
 
 mod closing;
 mod crowded_locks;
+mod flushing;
 #[path = "../../tests/job/mod.rs"]
 pub(crate) mod job;
 mod joining;
