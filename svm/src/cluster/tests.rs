@@ -16,6 +16,7 @@ mod sizes;
 mod taken_away;
 mod turns;
 mod untold;
+mod waiting_for_oneself;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
