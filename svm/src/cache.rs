@@ -297,15 +297,20 @@ impl PageCache {
 
     /// The sets that pages of a file belong to, each once.
     fn sets_of(&self, file: FileId, pages: &PageSet) -> impl Iterator<Item = u32> + use<> {
-        let all = self.memory.sets();
-        let some: Option<Vec<u32>> = (pages.count() < u64::from(all)).then(|| {
-            let mut sets: Vec<_> = pages.pages().map(|page| self.set_of(&PageKey { file, page })).collect();
+        let some = self.few_sets_of(file, pages, |_| true);
+        let all = if some.is_some() { 0..0 } else { 0..self.memory.sets() };
+        all.chain(some.into_iter().flatten())
+    }
+
+    /// Those of them that are `wanted`; `None` where there are so many pages that they may be in any.
+    fn few_sets_of(&self, file: FileId, pages: &PageSet, wanted: impl Fn(&u32) -> bool) -> Option<Vec<u32>> {
+        (pages.count() < u64::from(self.memory.sets())).then(|| {
+            let sets = pages.pages().map(|page| self.set_of(&PageKey { file, page }));
+            let mut sets: Vec<_> = sets.filter(wanted).collect();
             sets.sort_unstable();
             sets.dedup();
             sets
-        });
-        let all = if some.is_some() { 0..0 } else { 0..all };
-        all.chain(some.into_iter().flatten())
+        })
     }
 
     fn lock_set(&self, set: u32) -> io::Result<LockedSet<'_>> {
@@ -335,6 +340,12 @@ impl PageCache {
     #[cfg(test)]
     pub(crate) fn pretend_death(&self) {
         self.presence.leave().expect("the lock can be given up");
+    }
+
+    /// How many times this thread has locked a set, of whatever cache.
+    #[cfg(test)]
+    pub(crate) fn sets_locked() -> u64 {
+        locked::LOCKED.get()
     }
 
     fn error(&self, subject: &str, source: io::Error) -> Error {

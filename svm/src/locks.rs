@@ -312,12 +312,18 @@ impl LockTable {
     /// [`LockError::TakenAway`] as for [`LockTable::release`]; [`LockError::Mutex`].
     pub fn narrow(&self, token: &LockToken, range: Range<u64>, mode: Mode) -> Result<(), LockError> {
         let Some(place) = token.0 else { return Ok(()) };
-        let mut table = Locked::new(self)?;
-        let occupied = table.claim_at(place.index).map(|claim| claim.ticket);
-        if occupied != Some(place.ticket) {
-            return Err(LockError::TakenAway);
-        }
-        table.narrow(place.index, range, mode);
+        self.locked_with(place)?.narrow(place.index, range, mode);
+        Ok(())
+    }
+
+    /// Makes a lock that is held another owner's, whom this process answers for, too, and who waits for nothing.
+    ///
+    /// # Errors
+    /// [`LockError::TakenAway`] as for [`LockTable::release`]; [`LockError::Mutex`].
+    pub fn set_owner(&self, token: &LockToken, owner: Owner) -> Result<(), LockError> {
+        let Some(place) = token.0 else { return Ok(()) };
+        let _table = self.locked_with(place)?;
+        self.entries[place.index].set_owner(owner);
         Ok(())
     }
 
@@ -373,13 +379,15 @@ impl LockTable {
     }
 
     fn withdraw(&self, place: Place) -> Result<(), LockError> {
-        let mut table = Locked::new(self)?;
-        let occupied = table.claim_at(place.index).map(|claim| claim.ticket);
-        if occupied != Some(place.ticket) {
-            return Err(LockError::TakenAway);
-        }
-        table.remove(place.index);
+        self.locked_with(place)?.remove(place.index);
         Ok(())
+    }
+
+    /// The table with its mutex locked, where `place` has not got another occupant since.
+    fn locked_with(&self, place: Place) -> Result<Locked<'_>, LockError> {
+        let table = Locked::new(self)?;
+        let occupied = table.claim_at(place.index).map(|claim| claim.ticket);
+        if occupied == Some(place.ticket) { Ok(table) } else { Err(LockError::TakenAway) }
     }
 }
 

@@ -126,11 +126,7 @@ impl PageCache {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where a set cannot be locked.
     pub(crate) fn all_dirty(&self) -> Result<Vec<PageKey>> {
-        let words = self.memory.dirty_sets().iter().enumerate();
-        // Relaxed: see `LockedSet::note_dirty`.
-        let sets =
-            words.flat_map(|(word, bits)| ones(bits.load(Relaxed)).map(move |bit| word as u32 * 64 + bit));
-        self.dirty_in(sets, |_| true)
+        self.dirty_in(self.dirty_sets(), |_| true)
     }
 
     /// Those of a file's pages that have bytes which are not known to be at their home, ascending.
@@ -144,8 +140,18 @@ impl PageCache {
         // Relaxed: as above.
         let is_dirty = |set: &u32| words[*set as usize / 64].load(Relaxed) >> (set % 64) & 1 == 1;
         let wanted = |key: &PageKey| key.file == file && pages.contains(key.page);
-        let dirty = self.dirty_in(self.sets_of(file, pages).filter(is_dirty), wanted)?;
-        Ok(dirty.into_iter().map(|key| key.page).collect())
+        let dirty = match self.few_sets_of(file, pages, is_dirty) {
+            Some(sets) => self.dirty_in(sets.into_iter(), wanted),
+            None => self.dirty_in(self.dirty_sets(), wanted),
+        };
+        Ok(dirty?.into_iter().map(|key| key.page).collect())
+    }
+
+    /// The sets that have dirty pages.
+    fn dirty_sets(&self) -> impl Iterator<Item = u32> + '_ {
+        let words = self.memory.dirty_sets().iter().enumerate();
+        // Relaxed: see `LockedSet::note_dirty`.
+        words.flat_map(|(word, bits)| ones(bits.load(Relaxed)).map(move |bit| word as u32 * 64 + bit))
     }
 
     fn dirty_in(

@@ -50,6 +50,8 @@ pub(super) enum Room<'c> {
 
 impl<'c> LockedSet<'c> {
     pub(super) fn lock(cache: &'c PageCache, index: u32) -> io::Result<LockedSet<'c>> {
+        #[cfg(test)]
+        LOCKED.set(LOCKED.get() + 1);
         let record = cache.memory.set(index);
         let (guard, Died(died)) = record.mutex.lock()?;
         let (changed, cleaned) = (Cell::new(died), Cell::new(died));
@@ -328,4 +330,10 @@ fn count(counter: &AtomicU64) -> u64 {
     let number = counter.load(Relaxed) + 1;
     counter.store(number, Relaxed);
     number
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has locked a set.
+    pub(super) static LOCKED: Cell<u64> = const { Cell::new(0) };
 }

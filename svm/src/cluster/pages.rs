@@ -238,12 +238,6 @@ fn pages(range: &Range<u64>, cache: &PageCache) -> impl Iterator<Item = PageNumb
     (range.start / size..range.end.div_ceil(size)).map(PageNumber)
 }
 
-/// Whether `range` has bytes of a page.
-fn pages_in(range: &Range<u64>, cache: &PageCache) -> impl Fn(&PageNumber) -> bool + use<> {
-    let (size, range) = (u64::from(cache.page()), range.clone());
-    move |page| page.0 * size < range.end && (page.0 + 1) * size > range.start
-}
-
 /// Which bytes of a page `range` has, and where they are in the range.
 fn overlap(page: PageNumber, range: &Range<u64>, cache: &PageCache) -> (Range<u32>, usize) {
     let size = u64::from(cache.page());

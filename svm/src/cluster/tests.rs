@@ -2,6 +2,7 @@
 
 mod closing;
 mod crowded_locks;
+mod flushing;
 #[path = "../../tests/job/mod.rs"]
 pub(crate) mod job;
 mod joining;
@@ -15,6 +16,7 @@ mod sizes;
 mod taken_away;
 mod turns;
 mod untold;
+mod waiting_for_oneself;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};

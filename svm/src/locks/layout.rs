@@ -194,6 +194,14 @@ impl Entry {
         self.end.store(range.end, Relaxed);
     }
 
+    /// Makes the claim another owner's. If the process is killed on the way, so that it is neither's, both die with it.
+    pub(super) fn set_owner(&self, owner: Owner) {
+        kill_point();
+        self.slot.store(owner.slot.0.into(), Relaxed);
+        kill_point();
+        self.thread.store(owner.thread.0, Relaxed);
+    }
+
     /// Grants a waiting entry; tells whether its waiter has to be woken.
     pub(super) fn grant(&self) -> bool {
         kill_point();

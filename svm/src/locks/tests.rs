@@ -166,6 +166,24 @@ fn a_thread_is_told_that_it_would_wait_for_itself() {
 }
 
 #[test]
+fn a_lock_that_is_made_anothers_is_in_his_own_way() {
+    let shared = Shared::new();
+    let table = shared.table();
+    let (before, after) = (owner(PARENT, 1), owner(CHILD, 2));
+    let token = table.acquire(before, 0..10, Mode::Exclusive, &all_alive).unwrap();
+    table.set_owner(&token, after).unwrap();
+    assert_eq!(table.claims().unwrap().iter().map(|claim| claim.owner).collect::<Vec<_>>(), [after]);
+    let error = table.acquire(after, 5..20, Mode::Exclusive, &all_alive).unwrap_err();
+    assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
+    table.reap(PARENT).unwrap();
+    table.release(token).unwrap();
+    let gone = table.acquire(before, 0..10, Mode::Exclusive, &all_alive).unwrap();
+    table.reap(PARENT).unwrap();
+    assert!(matches!(table.set_owner(&gone, after), Err(LockError::TakenAway)));
+    shared.assert_in_order();
+}
+
+#[test]
 fn an_owner_whose_lock_was_taken_away_is_told() {
     let shared = Shared::new();
     let table = shared.table();

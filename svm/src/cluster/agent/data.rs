@@ -185,7 +185,7 @@ impl Agent {
             })?;
         }
         served.attachment.mark_dirty_for_another(segment.index());
-        let window = if export { self.window(from, &served, &segment)? } else { None };
+        let window = if export { self.window(from, &served, &segment) } else { None };
         Ok(Reply::Reserved { window })
     }
 

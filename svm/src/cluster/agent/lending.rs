@@ -5,8 +5,7 @@
 //! leaves that place, and the table takes it for dead like any process of this node; later, where the rank may have
 //! written under a lock: that comes home first. A lock that a node keeps belongs
 //! to the node's leader, in whatever rank's name it was asked for, and goes when the leader is lost. What was asked for
-//! in the leader's name and is not kept after all stays in the leader's place and is the rank's, so the place stays,
-//! too.
+//! in the leader's name and is not kept after all gets the rank's own, so that a thread is told that it waits for itself.
 //!
 //! ```text
 //!   lending         an agent locks for other nodes' ranks, and has asked back what is kept in the way
@@ -23,6 +22,7 @@ mod late;
 mod lent;
 mod orphans;
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,8 +81,11 @@ impl Agent {
             served.lent.end(number);
         })?;
         let kept = place.map(|place| Kept { node, place, is_asked_back: false });
-        let loan = Loan { holder: rank, token, wanted: wanted.clone(), kept, _presence: presence };
+        let loan = Loan { holder: rank, token, wanted: wanted.clone(), kept, presence };
         let is_kept = served.lent.lend(number, loan, leader);
+        if place.is_some() && !is_kept {
+            self.put_in_own_name(&served, rank, number, thread)?;
+        }
         for holder in [rank, leader] {
             if is_lost(holder) {
                 // Lost while it waited.
@@ -182,6 +185,24 @@ impl Agent {
         outcome
     }
 
+    /// A lock that was asked for in the leader's name, and is not kept, stands in that of a rank's thread from here on.
+    fn put_in_own_name(&self, served: &Served, rank: Rank, number: LockNumber, thread: u32) -> Result<()> {
+        let attachment = &served.attachment;
+        let put = || {
+            let presence = served.lent.presence(attachment, rank).map_err(|e| cannot_lock(attachment, e))?;
+            let (state, _) = attachment.writable()?;
+            let put = state
+                .locks()
+                .and_then(|locks| served.lent.put_in_name(number, locks, ThreadId(thread), presence));
+            put.map_err(|source| Error::Lock { name: attachment.name().into(), source })
+        };
+        put().inspect_err(|_| {
+            if let Some(loan) = served.lent.take_off(number) {
+                release(attachment, loan.token);
+            }
+        })
+    }
+
     /// Locks a range in a rank's name; returns the lock with the rank's place, in which it stands.
     fn wait_for_lock(
         &self,
@@ -191,10 +212,9 @@ impl Agent {
         wanted: &Wanted,
     ) -> Result<(LockToken, Arc<Presence>)> {
         let attachment = &served.attachment;
-        let at_place = |e| Error::io(format!("locking {}", attachment.name()), &attachment.path(), e);
         let failed = |source| Error::Lock { name: attachment.name().into(), source };
         let (slot, presence) = {
-            let presence = served.lent.presence(attachment, rank).map_err(at_place)?;
+            let presence = served.lent.presence(attachment, rank).map_err(|e| cannot_lock(attachment, e))?;
             // Weak: the place of who is lost while he waits goes at once, and nobody waits for him.
             (presence.slot(), Arc::downgrade(&presence))
         };
@@ -216,6 +236,10 @@ fn next_number() -> LockNumber {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: only uniqueness counts.
     LockNumber(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn cannot_lock(attachment: &Attachment, error: io::Error) -> Error {
+    Error::io(format!("locking {}", attachment.name()), &attachment.path(), error)
 }
 
 fn release(attachment: &Attachment, token: LockToken) {

@@ -1,9 +1,10 @@
 //! Segments that other nodes write into without the agent's help.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Resource, getrlimit};
 use svmio_transport::back_end::Backing;
 use svmio_transport::{LocalSegment, Rank, SegmentId};
 
@@ -15,9 +16,16 @@ use crate::units::SegmentIndex;
 use super::Agent;
 use super::files::Served;
 
-/// The most segments of one file that are exported. Each is mapped once more, and a process may have 65,530 mappings;
-/// what is written to further ones comes by message.
+/// The most segments that a process exports, of all files. Each is mapped once more, and a process may have 65,530
+/// mappings; what is written to further ones comes by message.
 const MOST: usize = 4096;
+
+/// Which part of the descriptors that the process may have exported segments may take, where each keeps one: the program
+/// has its own files.
+const SHARE: usize = 4;
+
+/// How many are exported.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The exported segments of one file.
 #[derive(Default)]
@@ -28,6 +36,32 @@ struct Window {
     /// The processes that were told of it, and may be writing at any time.
     writers: HashSet<Rank>,
     _exported: LocalSegment,
+    _place: Place,
+}
+
+/// An exported segment's place among all of the process, which goes with this.
+struct Place(());
+
+impl Place {
+    /// That of one more; `None` where there are as many as may be.
+    fn take() -> Option<Place> {
+        let most = most(getrlimit(Resource::Nofile).current);
+        let one_more = |count| (count < most).then_some(count + 1);
+        // Relaxed, also below: it counts, and orders nothing.
+        COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Place(()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many segments are exported by a process that may have so many descriptors.
+fn most(descriptors: Option<u64>) -> usize {
+    let share = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX) / SHARE;
+    descriptors.map_or(MOST, |limit| share(limit).min(MOST))
 }
 
 impl Windows {
@@ -56,30 +90,47 @@ impl Windows {
 
 impl Agent {
     /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a mapping,
-    /// or too many are exported.
-    pub(super) fn window(&self, writer: Rank, served: &Served, segment: &Segment) -> Result<Option<u32>> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
+    /// too many are exported, or it cannot be: for lack of descriptors or of memory, bytes come by message.
+    pub(super) fn window(&self, writer: Rank, served: &Served, segment: &Segment) -> Option<u32> {
         let mut windows = served.windows.windows();
         if let Some(window) = windows.get_mut(&segment.index()) {
             window.writers.insert(writer);
-            return Ok(Some(window.number));
+            return Some(window.number);
         }
-        if windows.len() >= MOST || !segment.may_be_stored_into() {
-            return Ok(None);
+        if !segment.may_be_stored_into() {
+            return None;
         }
-        let index = segment.index();
-        let failed = |e| Error::io(format!("exporting segment {index}"), &served.attachment.path(), e);
-        let file = segment.reopened().map_err(failed)?;
-        let length = served.attachment.segment_size().bytes();
-        let backing = Backing::File { file: file.into(), offset: 0, length };
+        let (index, place) = (segment.index(), Place::take()?);
+        let exported = self.export(served, segment).inspect_err(|error| {
+            tracing::debug!("what others write there comes by message: {error}");
+        });
+        let (number, exported) = exported.ok()?;
+        let writers = HashSet::from([writer]);
+        windows.insert(index, Window { number, writers, _exported: exported, _place: place });
+        Some(number)
+    }
+
+    fn export(&self, served: &Served, segment: &Segment) -> Result<(u32, LocalSegment)> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let subject = format!("exporting segment {} of {}", segment.index(), served.attachment.name());
+        let file = match segment.reopened() {
+            Ok(file) => file.into(),
+            Err(error) => return Err(Error::io(subject, &served.attachment.path(), error)),
+        };
+        let backing = Backing::File { file, offset: 0, length: served.attachment.segment_size().bytes() };
         // Relaxed: only uniqueness counts.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let exported = self.context.fabric.create(SegmentId::new(WINDOWS_SPACE, number), &backing);
-        let exported = exported.map_err(|source| Error::Fabric {
-            subject: format!("exporting segment {index} of {}", served.attachment.name()),
-            source,
-        })?;
-        windows.insert(index, Window { number, writers: HashSet::from([writer]), _exported: exported });
-        Ok(Some(number))
+        exported.map(|exported| (number, exported)).map_err(|source| Error::Fabric { subject, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST, most};
+
+    #[test]
+    fn exported_segments_take_a_quarter_of_the_descriptors_at_most() {
+        assert_eq!([Some(0), Some(1024), Some(u64::MAX), None].map(most), [0, 256, MOST, MOST]);
     }
 }

@@ -10,7 +10,7 @@ use crate::cluster::wire::{LONGEST_DATA, Reply, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 
-use super::{UNDER_WAY, pages_in, part_of};
+use super::{UNDER_WAY, part_of};
 
 /// The most parts in a message; each takes some ten bytes to describe.
 const MOST_PARTS: usize = 1 << 16;
@@ -62,9 +62,7 @@ impl SharedFile {
 
     /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
     pub(in crate::cluster) fn flush_cached_in(&self, range: &Range<u64>) -> Result<()> {
-        let is_in = pages_in(range, self.cache());
-        let dirty = self.cache().dirty_pages(self.file())?;
-        self.flush_pages(dirty.into_iter().filter(is_in))
+        self.flush_cached_among(&PageSet::touched(range, self.cache().page()))
     }
 
     /// The same for the bytes of some pages.

@@ -4,14 +4,14 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::cache::{Discarded, PageKey};
+use crate::cache::{Discarded, PageKey, PageSet};
 use crate::cluster::roster::Roster;
 use crate::cluster::wire::{Reply, Request};
 use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 use crate::locks::{Owner, ThreadId};
 
-use super::{overlap, pages_in};
+use super::overlap;
 
 impl SharedFile {
     /// Gives up what is dirty in `range` of what an exclusive lock covers that node `granting` has granted, after
@@ -81,7 +81,7 @@ impl SharedFile {
     /// Discards what is dirty in `range`, as far as it is of such pages; says whether anything was.
     fn discard_dirty(&self, range: &Range<u64>, is_meant: impl Fn(&PageKey) -> bool) -> Result<bool> {
         let (cache, mut is_lost) = (self.cache(), false);
-        for page in self.cache().dirty_pages(self.file())?.into_iter().filter(pages_in(range, cache)) {
+        for page in cache.dirty_among(self.file(), &PageSet::touched(range, cache.page()))? {
             let (key, (within, _)) = (self.key(page), overlap(page, range, cache));
             if !is_meant(&key) {
                 continue;

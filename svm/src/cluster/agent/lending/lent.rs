@@ -15,7 +15,7 @@ use svmio_transport::Rank;
 use crate::attachment::{Attachment, PROCESSES};
 use crate::cluster::NodeIndex;
 use crate::cluster::wire::LockNumber;
-use crate::locks::{LockTable, LockToken, Mode};
+use crate::locks::{LockError, LockTable, LockToken, Mode, Owner, ThreadId};
 use crate::object;
 use crate::presence::Presence;
 
@@ -76,8 +76,8 @@ pub(super) struct Loan {
     pub(super) token: LockToken,
     pub(super) wanted: Wanted,
     pub(super) kept: Option<Kept>,
-    /// The place among the processes in which it was taken, the holder's or his leader's: it lives as long as the lock.
-    pub(super) _presence: Arc<Presence>,
+    /// The place among the processes in which it stands: it lives as long as the lock.
+    pub(super) presence: Arc<Presence>,
 }
 
 /// Where a lock is kept.
@@ -258,6 +258,23 @@ impl Lent {
         }
         ranks.loans.insert(number, loan);
         is_kept
+    }
+
+    /// Has what is lent under a number, if it still is, stand in the name of a thread in the place `presence`.
+    pub(super) fn put_in_name(
+        &self,
+        number: LockNumber,
+        locks: &LockTable,
+        thread: ThreadId,
+        presence: Arc<Presence>,
+    ) -> Result<(), LockError> {
+        let mut ranks = self.ranks();
+        let Some(loan) = ranks.loans.get_mut(&number) else { return Ok(()) };
+        locks.set_owner(&loan.token, Owner { slot: presence.slot(), thread })?;
+        let former = std::mem::replace(&mut loan.presence, presence);
+        drop(ranks);
+        drop(former);
+        Ok(())
     }
 
     pub(super) fn presence(&self, attachment: &Attachment, rank: Rank) -> io::Result<Arc<Presence>> {

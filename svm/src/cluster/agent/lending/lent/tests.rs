@@ -15,7 +15,7 @@ fn lent(lock: LockNumber) -> Lent {
 fn kept_by_one(place: u32, wanted: Wanted, presence: &Arc<Presence>) -> Loan {
     let kept = Some(Kept { node: NodeIndex(1), place, is_asked_back: false });
     let (holder, token) = (Rank(2), LockToken::of_nothing());
-    Loan { holder, token, wanted, kept, _presence: Arc::clone(presence) }
+    Loan { holder, token, wanted, kept, presence: Arc::clone(presence) }
 }
 
 /// Two requests that are in its way: the first asks it back, the second waits for what comes of that.
