@@ -80,13 +80,26 @@ pub(super) struct Table {
     /// Pages' memory in use.
     used: usize,
     tickets: u64,
+    /// How often the state of a page was asked for.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<u64>,
 }
 
 impl Table {
     pub(super) fn new(streams: Streams) -> Table {
         let (pages, segments) = (LruCache::unbounded(), HashMap::new());
         let (present, changed) = (BTreeSet::new(), BTreeSet::new());
-        Table { pages, present, changed, segments, streams, used: 0, tickets: 0 }
+        Table {
+            pages,
+            present,
+            changed,
+            segments,
+            streams,
+            used: 0,
+            tickets: 0,
+            #[cfg(test)]
+            looks: std::cell::Cell::default(),
+        }
     }
 
     /// Pages' memory in use.
@@ -104,6 +117,8 @@ impl Table {
     }
 
     pub(super) fn state(&self, page: u64) -> Option<&PageState> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         self.page(page).map(|page| &page.state)
     }
 
