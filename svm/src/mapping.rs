@@ -367,7 +367,7 @@ impl Mapping {
 
     fn flush_pages(&self, pages: &Range<u64>) -> Result<()> {
         self.service.write_back(pages, After::Keep)?;
-        self.service.mark_direct(pages)?;
+        self.service.mark_direct(pages);
         self.service.file.flush()
     }
 

@@ -91,7 +91,8 @@ impl MappingLock<'_> {
         if home.is_err() {
             service.give_up(&self.pages, &self.range);
         }
-        home.and(service.mark_direct(&self.pages)).and(lock.release())
+        service.mark_direct(&self.pages);
+        home.and(lock.release())
     }
 }
 

@@ -256,7 +256,7 @@ impl StrictMapping {
     /// is told once.
     pub fn flush(&self) -> Result<()> {
         self.keeper.bring_home()?;
-        self.keeper.mark_direct()?;
+        self.keeper.mark_direct();
         self.keeper.file.flush()
     }
 
