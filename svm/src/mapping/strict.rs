@@ -268,6 +268,7 @@ impl StrictMapping {
     pub fn refresh(&self) -> Result<()> {
         self.keeper.file.refresh()?;
         self.keeper.leave_all()?;
+        self.keeper.tell_gone();
         self.keeper.cure()
     }
 

@@ -25,6 +25,7 @@ impl Keeper {
             self.lose(fault.page, ticket, &error);
         }
         self.changed.notify_all();
+        self.tell_gone();
     }
 
     /// Also tells by which ticket the page was asked for, if it was.
