@@ -110,6 +110,27 @@ fn what_was_stored_under_a_lock_that_went_with_the_leader_does_not_come_home() {
     });
 }
 
+#[test]
+fn what_was_lost_is_tried_again_after_a_refresh_in_a_mapping_of_many_segments() {
+    // Of more segments than a refresh asks for one by one, and than are kept open.
+    const SEGMENTS: u64 = 1100;
+    let (directory, stores) = job::stores(1);
+    let file = Arc::new(stores[0].open_file(&FileName::new("f").unwrap(), &small_segments()).unwrap());
+    let mapping = Mapping::new(&file, all(SEGMENTS * SEGMENT)).unwrap();
+    for segment in 0..SEGMENTS {
+        file.write_at(FileOffset(segment * SEGMENT), &[7]).unwrap();
+    }
+    let object = directory.path().join("n0/objects").join(file.id().to_string());
+    let (there, away) = (object.join("segment-0000000000"), directory.path().join("away"));
+    std::fs::rename(&there, &away).unwrap();
+    assert!(!kernel_reads(mapping.as_ptr(), 8));
+    std::fs::rename(&away, &there).unwrap();
+    assert!(!kernel_reads(mapping.as_ptr(), 8), "nobody has asked for it");
+    mapping.refresh().unwrap();
+    assert!(kernel_reads(mapping.as_ptr(), 8));
+    assert_eq!(load(&mapping, 0), 7);
+}
+
 const DIES: &str = "failures::a_thread_that_touches_what_is_lost_gets_sigbus";
 
 #[test]
