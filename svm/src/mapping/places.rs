@@ -12,6 +12,20 @@ use super::service::Service;
 use super::table::{Place, Segment};
 
 impl Service {
+    /// Finds out where a segment is before anybody touches it, and what is wrong with it. One that is here is put in
+    /// place at its first fault: from then on others are told at each flush that it may have changed.
+    pub(super) fn look_for(&self, index: SegmentIndex) -> Result<()> {
+        match self.file.attachment().home(index) {
+            Home::Here => self.file.attachment().segment(index).map(drop),
+            Home::There(_) | Home::Hole => self.settle(index).map(drop),
+        }
+    }
+
+    /// Whether a segment is here, and nobody has touched it: of what others have stored there it lacks nothing.
+    pub(super) fn is_untouched_here(&self, index: SegmentIndex) -> bool {
+        !self.table().segments.contains_key(&index) && self.file.attachment().home(index) == Home::Here
+    }
+
     /// Finds out where a segment is, if it is not known to be anywhere yet; maps it in place where it is here.
     pub(super) fn settle(&self, index: SegmentIndex) -> Result<Place> {
         let before = self.table().segments.get(&index).map(|segment| segment.place);
