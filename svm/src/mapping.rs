@@ -235,7 +235,7 @@ impl Mapping {
         let local = service.segments_of(&pages);
         let known: Vec<_> = service.file.attachment().homes().map(|(index, _)| index).collect();
         for index in known.into_iter().filter(|index| local.contains(&index.0)) {
-            service.settle(index)?;
+            service.look_for(index)?;
         }
         let registration = Registration::new(service.memory.start().as_ptr(), service.memory.bytes());
         let failed = |e| service.failed("starting to serve faults".into(), e);
@@ -367,7 +367,7 @@ impl Mapping {
 
     fn flush_pages(&self, pages: &Range<u64>) -> Result<()> {
         self.service.write_back(pages, After::Keep)?;
-        self.service.mark_direct(pages)?;
+        self.service.mark_direct(pages);
         self.service.file.flush()
     }
 

@@ -33,10 +33,23 @@ pub(crate) fn get<E>(key: Key, make: impl FnOnce() -> Result<Segment, E>) -> Res
     }
     // Made without the cache's lock: another thread may do the same, which costs only a second mapping.
     let segment = Arc::new(make()?);
+    #[cfg(test)]
+    MADE.set(MADE.get() + 1);
     let replaced = cache().push(key, Arc::clone(&segment));
     // Unmapped only here, after the lock is free.
     drop(replaced);
     Ok(segment)
+}
+
+#[cfg(test)]
+thread_local! {
+    static MADE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many mappings this thread has made.
+#[cfg(test)]
+pub(crate) fn made_by_this_thread() -> u64 {
+    MADE.get()
 }
 
 /// The mapping through which this process may write to the file `inode`, whatever that is now.

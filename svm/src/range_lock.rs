@@ -110,6 +110,11 @@ impl RangeLock {
         self.end(true)
     }
 
+    /// That none of it is known to have been taken away, so that what was written under it may still go home.
+    pub(crate) fn still_held(&self) -> Result<()> {
+        self.held.iter().try_for_each(Held::check)
+    }
+
     /// On this node only.
     fn here(range: Range<u64>, held: Vec<Held>, is_exclusive: bool) -> RangeLock {
         RangeLock { shared: None, range, held, is_exclusive, _under_lock: None }
@@ -148,7 +153,7 @@ impl RangeLock {
     /// keeps the lock. What does not get there before the lock goes on is given up, and nothing else: what others of
     /// the node wrote while it was kept is among what stays.
     fn show(&self, shared: &SharedFile, is_told: bool) -> Result<()> {
-        let still_held = self.held.iter().try_for_each(Held::check);
+        let still_held = self.still_held();
         let is_kept = |home| still_held.is_ok() && self.held.iter().any(|held| held.is_kept_of(home));
         let home = match &still_held {
             Ok(()) if !self.held.iter().all(Held::is_kept) => shared.bring_range_home(&self.range),

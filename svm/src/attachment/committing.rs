@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use crate::changes::Mark;
 use crate::error::{Error, Result, Unsynced};
 use crate::manifest::{self, Manifest};
 use crate::name::FileName;
@@ -18,8 +19,17 @@ use super::{Attachment, Filling, Home, View};
 impl Attachment {
     /// Remembers that this process changed a segment: after it has stored the bytes.
     pub(crate) fn mark_dirty(&self, segment: &Segment) {
-        let is_shared = || self.state().is_some_and(|state| state.cluster() != 0);
-        self.changes.enter(segment.index(), segment.mark(), is_shared);
+        self.changes.enter(segment.index(), segment.mark(), || self.is_shared());
+    }
+
+    /// Remembers that this process may have changed a segment that it has mapped in place, where nobody sees it store:
+    /// by the number alone, for there may be more of them than are kept open.
+    pub(crate) fn mark_dirty_in_place(&self, index: SegmentIndex) {
+        self.changes.enter(index, &Mark::default(), || self.is_shared());
+    }
+
+    fn is_shared(&self) -> bool {
+        self.state().is_some_and(|state| state.cluster() != 0)
     }
 
     /// Remembers that this process changed a segment at another's word: after it has stored the bytes. Whose change

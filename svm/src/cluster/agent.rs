@@ -358,6 +358,11 @@ impl Agent {
         self.files.known(file).is_some()
     }
 
+    /// Of how many pages of a file something is known here that concerns strict mappings.
+    pub(super) fn strict_pages(&self, file: crate::units::FileId) -> usize {
+        self.files.known(file).map_or(0, |served| served.directory.lock().unwrap().pages())
+    }
+
     /// Has so many of the next questions for orders, and reports of what was ordered, fail, as where it lacks
     /// descriptors.
     pub(super) fn refuse_strict(&self, count: u32) {

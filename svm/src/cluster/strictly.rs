@@ -111,6 +111,18 @@ impl SharedFile {
         taken.ok_or_else(|| self.out_of_place(home))
     }
 
+    /// Tells a home what copies went, of pages of `length` bytes.
+    pub(crate) fn tell_gone(
+        &self,
+        (home, mapping): (NodeIndex, MappingNumber),
+        length: usize,
+        gone: Vec<Gone>,
+    ) -> Result<()> {
+        // With a wish for nothing.
+        let asked = self.begin_acquire_ahead((home, mapping), length, (Vec::new(), 0, gone))?;
+        self.finish_acquire_ahead(asked, |_, _| ())
+    }
+
     /// Tells a home what was done, as it had ordered, for the `number`th time.
     pub(crate) fn begin_return(
         &self,

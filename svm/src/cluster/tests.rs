@@ -293,3 +293,9 @@ fn a_lock_that_was_not_kept_after_all_outlives_the_leader_in_whose_name_it_was_a
         process.meet();
     });
 }
+
+/// Of how many pages of a file the agent of this process, the leader of its node, knows something that concerns strict
+/// mappings.
+pub(crate) fn strict_pages(process: &Process<'_>, file: &File) -> usize {
+    process.cluster.agent.as_ref().unwrap().strict_pages(file.id())
+}

@@ -74,7 +74,8 @@ impl MappingLock<'_> {
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`], …: the range is unlocked, but what was stored did not get home and is
-    /// lost: it must not come home over what the next holder stores. As [`RangeLock::release`].
+    /// lost: it must not come home over what the next holder stores. That goes for a lock that had been taken away,
+    /// too. As [`RangeLock::release`].
     pub fn release(mut self) -> Result<()> {
         self.end()
     }
@@ -85,11 +86,13 @@ impl MappingLock<'_> {
             return lock.release();
         }
         let service = self.mapping.service();
-        let home = service.write_back(&self.pages, After::Keep);
+        // What was stored under a lock that was taken away must not go home over what its next holder stores.
+        let home = lock.still_held().and_then(|()| service.write_back(&self.pages, After::Keep));
         if home.is_err() {
             service.give_up(&self.pages, &self.range);
         }
-        home.and(service.mark_direct(&self.pages)).and(lock.release())
+        service.mark_direct(&self.pages);
+        home.and(lock.release())
     }
 }
 

@@ -12,6 +12,20 @@ use super::service::Service;
 use super::table::{Place, Segment};
 
 impl Service {
+    /// Finds out where a segment is before anybody touches it, and what is wrong with it. One that is here is put in
+    /// place at its first fault: from then on others are told at each flush that it may have changed.
+    pub(super) fn look_for(&self, index: SegmentIndex) -> Result<()> {
+        match self.file.attachment().home(index) {
+            Home::Here => self.file.attachment().segment(index).map(drop),
+            Home::There(_) | Home::Hole => self.settle(index).map(drop),
+        }
+    }
+
+    /// Whether a segment is here, and nobody has touched it: of what others have stored there it lacks nothing.
+    pub(super) fn is_untouched_here(&self, index: SegmentIndex) -> bool {
+        !self.table().segments.contains_key(&index) && self.file.attachment().home(index) == Home::Here
+    }
+
     /// Finds out where a segment is, if it is not known to be anywhere yet; maps it in place where it is here.
     pub(super) fn settle(&self, index: SegmentIndex) -> Result<Place> {
         let before = self.table().segments.get(&index).map(|segment| segment.place);
@@ -137,21 +151,57 @@ impl Service {
     }
 
     /// Notes for the next sync, and for other nodes, that segments that are mapped in place may have been stored into.
-    pub(super) fn mark_direct(&self, pages: &Range<u64>) -> Result<()> {
+    pub(super) fn mark_direct(&self, pages: &Range<u64>) {
         if !self.memory.is_writable() {
-            return Ok(());
+            return;
         }
         let segments = self.segments_of(pages);
-        let direct: Vec<_> = {
-            let table = self.table();
-            let direct = table.segments.iter().filter(|(_, segment)| segment.place == Place::Direct);
-            direct.map(|(index, _)| *index).filter(|index| segments.contains(&index.0)).collect()
-        };
-        for index in direct {
-            if let Some(stored) = self.file.attachment().segment(index)? {
-                self.file.attachment().mark_dirty(&stored);
-            }
+        let table = self.table();
+        let direct = table.segments.iter().filter(|(_, segment)| segment.place == Place::Direct);
+        let direct: Vec<_> =
+            direct.map(|(index, _)| *index).filter(|index| segments.contains(&index.0)).collect();
+        drop(table);
+        direct.into_iter().for_each(|index| self.file.attachment().mark_dirty_in_place(index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::mapping::{Mapping, StrictMapping};
+    use crate::{File, FileName, FileOffset, OpenOptions, SegmentSize, Store, mapping_cache};
+
+    /// More than are kept open.
+    const SEGMENTS: u64 = 300;
+
+    fn file(directory: &tempfile::TempDir) -> Arc<File> {
+        let store = Store::open(directory.path()).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
+        Arc::new(store.open_file(&FileName::new("f").unwrap(), &options).unwrap())
+    }
+
+    /// Stores into all segments; then flushes twice, and says how many segments that opened.
+    fn opened_by_flushes(start: *mut u8, flush: impl Fn() -> crate::Result<()>) -> u64 {
+        for segment in 0..SEGMENTS {
+            // SAFETY: whoever calls has mapped so many segments from there on.
+            unsafe { start.add((segment * SegmentSize::MIN.bytes()) as usize).write_volatile(7) };
         }
-        Ok(())
+        let before = mapping_cache::made_by_this_thread();
+        flush().unwrap();
+        flush().unwrap();
+        mapping_cache::made_by_this_thread() - before
+    }
+
+    #[test]
+    fn a_flush_opens_no_segments_that_are_in_place() {
+        let all = FileOffset(0)..FileOffset(SEGMENTS * SegmentSize::MIN.bytes());
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mapping = Mapping::new(&file(&directory), all.clone()).unwrap();
+        assert_eq!(opened_by_flushes(mapping.as_mut_ptr(), || mapping.flush()), 0);
+        drop(mapping);
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mapping = StrictMapping::new(&file(&directory), all).unwrap();
+        assert_eq!(opened_by_flushes(mapping.as_mut_ptr(), || mapping.flush()), 0);
     }
 }

@@ -43,7 +43,21 @@ impl Service {
         }
         // What others of this node copied in is not counted.
         here.into_iter().for_each(|index| changed.extend(self.drop_stale(index, pages, None)));
-        self.bring_home(changed, After::Drop)
+        self.bring_home(changed, After::Drop)?;
+        self.cure(pages);
+        Ok(())
+    }
+
+    /// Has pages that were lost tried again, also those of segments of which nothing could be found out.
+    fn cure(&self, pages: &Range<u64>) {
+        let mut table = self.table();
+        for page in table.lost(pages) {
+            if let Err(e) = self.memory.cure(page) {
+                tracing::warn!("a page of {} stays lost: {e}", self.file.name());
+            } else {
+                table.remove(page);
+            }
+        }
     }
 
     /// Drops what may be too old in a segment of `version`; returns those pages that have to be brought home before.
@@ -72,14 +86,8 @@ impl Service {
                 }
                 Some(PageState::Clean | PageState::Ready(_)) => stale.push(page),
                 Some(PageState::Dirty { .. } | PageState::WritingBack { .. }) => changed.push(page),
-                Some(PageState::Lost) => {
-                    if let Err(e) = self.memory.cure(page) {
-                        tracing::warn!("a page of {} stays lost: {e}", self.file.name());
-                    } else {
-                        table.remove(page);
-                    }
-                }
-                None => {}
+                // Whatever its segment is: see `cure`.
+                Some(PageState::Lost) | None => {}
             }
         }
         self.drop_pages(&mut table, stale);
@@ -89,7 +97,7 @@ impl Service {
     fn segments_to_refresh(&self, pages: &Range<u64>) -> Vec<SegmentIndex> {
         let segments = self.segments_of(pages);
         if segments.len() <= MANY_SEGMENTS {
-            return segments.map(SegmentIndex).collect();
+            return segments.map(SegmentIndex).filter(|index| !self.is_untouched_here(*index)).collect();
         }
         let table = self.table();
         table.segments.keys().copied().filter(|index| segments.contains(&index.0)).collect()

@@ -256,7 +256,7 @@ impl StrictMapping {
     /// is told once.
     pub fn flush(&self) -> Result<()> {
         self.keeper.bring_home()?;
-        self.keeper.mark_direct()?;
+        self.keeper.mark_direct();
         self.keeper.file.flush()
     }
 
@@ -268,6 +268,7 @@ impl StrictMapping {
     pub fn refresh(&self) -> Result<()> {
         self.keeper.file.refresh()?;
         self.keeper.leave_all()?;
+        self.keeper.tell_gone();
         self.keeper.cure()
     }
 

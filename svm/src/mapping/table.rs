@@ -75,18 +75,34 @@ pub(super) struct Table {
     present: BTreeSet<u64>,
     /// Those of which bytes may have to go home.
     changed: BTreeSet<u64>,
+    /// Those that could not be had.
+    lost: BTreeSet<u64>,
     pub(super) segments: HashMap<SegmentIndex, Segment>,
     pub(super) streams: Streams,
     /// Pages' memory in use.
     used: usize,
     tickets: u64,
+    /// How often the state of a page was asked for.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<u64>,
 }
 
 impl Table {
     pub(super) fn new(streams: Streams) -> Table {
         let (pages, segments) = (LruCache::unbounded(), HashMap::new());
-        let (present, changed) = (BTreeSet::new(), BTreeSet::new());
-        Table { pages, present, changed, segments, streams, used: 0, tickets: 0 }
+        let (present, changed, lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Table {
+            pages,
+            present,
+            changed,
+            lost,
+            segments,
+            streams,
+            used: 0,
+            tickets: 0,
+            #[cfg(test)]
+            looks: std::cell::Cell::default(),
+        }
     }
 
     /// Pages' memory in use.
@@ -104,6 +120,8 @@ impl Table {
     }
 
     pub(super) fn state(&self, page: u64) -> Option<&PageState> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         self.page(page).map(|page| &page.state)
     }
 
@@ -121,10 +139,14 @@ impl Table {
     /// Gives a page a state; it counts as used last.
     pub(super) fn set(&mut self, page: u64, state: PageState, version: Option<Version>) {
         self.used += state.weight();
-        if state.is_changed() {
-            self.changed.insert(page);
-        } else {
-            self.changed.remove(&page);
+        for (all, is_one) in
+            [(&mut self.changed, state.is_changed()), (&mut self.lost, matches!(state, PageState::Lost))]
+        {
+            if is_one {
+                all.insert(page);
+            } else {
+                all.remove(&page);
+            }
         }
         match self.pages.put(page, Page { state, version }) {
             Some(old) => self.used -= old.state.weight(),
@@ -134,7 +156,7 @@ impl Table {
         }
     }
 
-    /// Gives a page another state, its version and its place in the order kept.
+    /// Gives a page that could be had another state, its version and its place in the order kept.
     pub(super) fn change(&mut self, page: u64, change: impl FnOnce(PageState) -> PageState) {
         let Some(record) = self.pages.peek_mut(&page) else { return };
         let before = record.state.weight();
@@ -153,6 +175,7 @@ impl Table {
         self.used -= removed.state.weight();
         self.present.remove(&page);
         self.changed.remove(&page);
+        self.lost.remove(&page);
         Some(removed)
     }
 
@@ -174,6 +197,11 @@ impl Table {
     /// Those in `range` of which bytes may have to go home.
     pub(super) fn changed(&self, range: &Range<u64>) -> BTreeSet<u64> {
         self.changed.range(range.clone()).copied().collect()
+    }
+
+    /// Those in `range` that could not be had.
+    pub(super) fn lost(&self, range: &Range<u64>) -> Vec<u64> {
+        self.lost.range(range.clone()).copied().collect()
     }
 
     /// Pages that are not missing, those first that have had no fault for longest.

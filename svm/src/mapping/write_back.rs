@@ -53,28 +53,25 @@ impl Service {
 
     /// The same for some pages. What cannot be brought home stays, to be tried again.
     pub(super) fn bring_home(&self, mut todo: BTreeSet<u64>, after: After) -> Result<()> {
-        let mut failed = None;
-        while !todo.is_empty() {
+        let (mut failed, mut others) = (None, BTreeSet::new());
+        while !(todo.is_empty() && others.is_empty()) {
             let mut table = self.table();
             let (mut batch, mut clean) = (Vec::new(), Vec::new());
-            todo.retain(|page| match table.state(*page) {
-                Some(PageState::Dirty { .. }) if batch.len() < BATCH => {
-                    batch.push(*page);
-                    false
+            // No more than these are looked at while faults wait for the table.
+            for page in std::iter::from_fn(|| todo.pop_first()).take(BATCH) {
+                match table.state(page) {
+                    Some(PageState::Dirty { .. }) => batch.push(page),
+                    // Another thread is at it.
+                    Some(PageState::WritingBack { .. }) if after != After::Evict => _ = others.insert(page),
+                    Some(PageState::Clean | PageState::Ready(_)) if after != After::Keep => clean.push(page),
+                    _ => {}
                 }
-                Some(PageState::Dirty { .. }) => true,
-                // Another thread is at it.
-                Some(PageState::WritingBack { .. }) => after != After::Evict,
-                Some(PageState::Clean | PageState::Ready(_)) if after != After::Keep => {
-                    clean.push(*page);
-                    false
-                }
-                _ => false,
-            });
+            }
             self.drop_pages(&mut table, clean);
             if batch.is_empty() {
-                if !todo.is_empty() {
+                if todo.is_empty() && !others.is_empty() {
                     drop(self.wait(table));
+                    todo = std::mem::take(&mut others);
                 }
                 continue;
             }
@@ -254,3 +251,6 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,82 @@ fn a_page_whose_home_is_lost_is_told_of_and_poisoned_soon() {
     });
 }
 
+#[test]
+fn what_was_stored_under_a_lock_that_went_with_the_leader_does_not_come_home() {
+    let (_directory, stores) = job::stores(2);
+    job::run([&stores[0], &stores[1], &stores[1]], &cache(), |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let mapping = map(&file, SEGMENT, &MappingOptions::new());
+        let exclusive = || mapping.lock(all(8), LockMode::Exclusive).unwrap();
+        let mut held = None;
+        if process.rank() == 2 {
+            // Until its node keeps it.
+            for _ in 0..3 {
+                let lock = exclusive();
+                store(&mapping, 1, 7);
+                lock.release().unwrap();
+            }
+            let asked = || process.cluster.statistics().requests.get("lock").copied();
+            let before = asked();
+            held = Some(exclusive());
+            assert_eq!(asked(), before, "its node keeps the lock");
+            store(&mapping, 0, 1);
+        }
+        process.meet();
+        let leader = Rank(1);
+        if process.rank() == 0 {
+            for told in [0, 2] {
+                process.job.memberships[told].declare_lost(leader, "the test says so");
+            }
+            let lock = exclusive();
+            store(&mapping, 0, 2);
+            lock.release().unwrap();
+        }
+        process.meet();
+        if let Some(held) = held {
+            let error = held.release().unwrap_err();
+            assert!(error.to_string().contains("n1"), "{error}");
+        }
+        process.meet();
+        if process.rank() == 0 {
+            assert_eq!(load(&mapping, 0), 2, "what the next holder stored");
+        }
+        process.meet();
+        if process.rank() == 2 {
+            // It goes on, with what is at home.
+            let lock = exclusive();
+            assert_eq!([load(&mapping, 0), load(&mapping, 1)], [2, 7]);
+            lock.release().unwrap();
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn what_was_lost_is_tried_again_after_a_refresh_in_a_mapping_of_many_segments() {
+    // Of more segments than a refresh asks for one by one, and than are kept open.
+    const SEGMENTS: u64 = 1100;
+    let (directory, stores) = job::stores(1);
+    let file = Arc::new(stores[0].open_file(&FileName::new("f").unwrap(), &small_segments()).unwrap());
+    let mapping = Mapping::new(&file, all(SEGMENTS * SEGMENT)).unwrap();
+    for segment in 0..SEGMENTS {
+        file.write_at(FileOffset(segment * SEGMENT), &[7]).unwrap();
+    }
+    let object = directory.path().join("n0/objects").join(file.id().to_string());
+    let (there, away) = (object.join("segment-0000000000"), directory.path().join("away"));
+    std::fs::rename(&there, &away).unwrap();
+    assert!(!kernel_reads(mapping.as_ptr(), 8));
+    std::fs::rename(&away, &there).unwrap();
+    assert!(!kernel_reads(mapping.as_ptr(), 8), "nobody has asked for it");
+    mapping.refresh().unwrap();
+    assert!(kernel_reads(mapping.as_ptr(), 8));
+    assert_eq!(load(&mapping, 0), 7);
+}
+
 const DIES: &str = "failures::a_thread_that_touches_what_is_lost_gets_sigbus";
 
 #[test]

@@ -12,11 +12,15 @@
 //!
 //! Nothing here waits or sends: what is to be done is returned.
 
+mod concerns;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use svmio_transport::Rank;
 
 use crate::cluster::wire::{Order, PagePlace, Wish};
+
+use concerns::Concerns;
 
 /// The most orders that are told at a time: what is answered, pages of bytes, goes into one message.
 const MOST_ORDERS: usize = 64;
@@ -57,6 +61,7 @@ pub(super) struct Directory {
     /// In order: pages come and go for ever, for which a hash map makes itself ever more room, up to four times what
     /// they need.
     pages: BTreeMap<PagePlace, Page>,
+    concerns: Concerns,
     parties: HashMap<Party, Attendance>,
     /// Mappings that have ended while they did not ask for orders. They do so once more. Those that had been told some
     /// bring before what they had been asked for: until then it is waited for.
@@ -112,6 +117,7 @@ impl Directory {
         let mut acts = Vec::new();
         let place = asked.wish.page;
         self.pages.entry(place).or_default().queue.push_back(asked);
+        self.concerns.add(asked.party, place);
         self.advance(place, &mut acts);
         acts
     }
@@ -127,6 +133,7 @@ impl Directory {
         let is_granted = self.pages.get(&place).is_none_or(is_free);
         if is_granted {
             self.pages.entry(place).or_default().copies.insert(party, ticket);
+            self.concerns.add(party, place);
         }
         is_granted
     }
@@ -158,7 +165,7 @@ impl Directory {
         {
             page.give_up(party, false);
         }
-        self.tidy(place);
+        self.tidy(place, party);
     }
 
     /// Whether a mapping has brought home what it was ordered more often than is known here. What it asks after that
@@ -207,15 +214,11 @@ impl Directory {
 
     /// A process is lost, with what its mappings stored.
     pub(super) fn lose(&mut self, rank: Rank) -> Vec<Act> {
-        let has = |page: &Page| {
-            let asked =
-                page.queue.iter().chain(page.serving.iter().filter_map(|serving| serving.asked.as_ref()));
-            page.copies.parties().chain(asked.map(|asked| asked.party)).collect::<Vec<_>>()
-        };
-        let parties = self.pages.values().flat_map(has).chain(self.parties.keys().copied());
-        let of_it: BTreeSet<_> = parties.filter(|party| party.rank == rank).collect();
+        let attending = self.parties.keys().copied().filter(|party| party.rank == rank);
+        let of_it: BTreeSet<_> = self.concerns.parties_of(rank).chain(attending).collect();
         // Before a copy of one of its mappings goes: another of them may be waiting for that.
-        for page in self.pages.values_mut() {
+        for place in of_it.iter().flat_map(|party| self.concerns.of(*party)) {
+            let Some(page) = self.pages.get_mut(&place) else { continue };
             page.queue.retain(|asked| asked.party.rank != rank);
             if let Some(serving) = &mut page.serving {
                 serving.asked = serving.asked.filter(|asked| asked.party.rank != rank);
@@ -253,7 +256,7 @@ impl Directory {
         if let Some(page) = self.pages.get_mut(&place) {
             page.give_up(party, false);
         }
-        self.tidy(place);
+        self.tidy(place, party);
     }
 
     fn dismiss(&mut self, party: Party, number: u64) -> Vec<Act> {
@@ -265,8 +268,7 @@ impl Directory {
 
     fn forget(&mut self, party: Party, is_lost: bool) -> Vec<Act> {
         let mut acts = Vec::new();
-        let places: Vec<_> = self.pages.keys().copied().collect();
-        for place in places {
+        for place in self.concerns.of(party) {
             let Some(page) = self.pages.get_mut(&place) else { continue };
             if is_lost && page.is_exclusive && page.copies.has(party) {
                 page.spoil(party.rank);
@@ -290,10 +292,13 @@ impl Directory {
         {
             let asked = serving.asked;
             page.serving = None;
-            acts.extend(asked.map(|asked| page.fulfil(asked)));
+            if let Some(asked) = asked {
+                acts.push(page.fulfil(asked));
+                self.tidy(place, asked.party);
+            }
             self.advance(place, acts);
         }
-        self.tidy(place);
+        self.tidy(place, party);
     }
 
     /// Serves the next wishes, as far as nobody is waited for.
@@ -307,6 +312,9 @@ impl Directory {
             let others: Vec<_> = others.copied().collect();
             if others.is_empty() {
                 acts.push(page.fulfil(asked));
+                if !page.concerns(asked.party) {
+                    self.concerns.remove(asked.party, place);
+                }
                 continue;
             }
             let awaited = others.iter().map(|(party, _)| *party).collect();
@@ -323,8 +331,11 @@ impl Directory {
         }
     }
 
-    /// Forgets a page of which there is nothing to be known.
-    fn tidy(&mut self, place: PagePlace) {
+    /// Forgets a page of which there is nothing to be known, or nothing that concerns that mapping.
+    fn tidy(&mut self, place: PagePlace, party: Party) {
+        if self.pages.get(&place).is_none_or(|page| !page.concerns(party)) {
+            self.concerns.remove(party, place);
+        }
         let is_nothing = |page: &Page| {
             page.copies.0.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
         };
@@ -335,6 +346,16 @@ impl Directory {
 }
 
 impl Page {
+    /// Whether that mapping has a copy, wants one, or is waited for.
+    fn concerns(&self, party: Party) -> bool {
+        let is_served = |serving: &Serving| {
+            serving.awaited.contains(&party) || serving.asked.is_some_and(|asked| asked.party == party)
+        };
+        self.copies.has(party)
+            || self.serving.as_deref().is_some_and(is_served)
+            || self.queue.iter().any(|asked| asked.party == party)
+    }
+
     /// A copy goes, or is one for loads from now on.
     fn give_up(&mut self, party: Party, keeps: bool) {
         if self.copies.has(party) {
@@ -366,10 +387,6 @@ impl Page {
 }
 
 impl Copies {
-    fn parties(&self) -> impl Iterator<Item = Party> {
-        self.0.iter().map(|(party, _)| *party)
-    }
-
     fn ticket(&self, party: Party) -> Option<u64> {
         self.0.iter().find(|(of, _)| *of == party).map(|(_, ticket)| *ticket)
     }

@@ -87,6 +87,7 @@ impl Keeper {
             self.note_failure(&error);
         }
         self.changed.notify_all();
+        self.tell_gone();
     }
 
     /// Takes the bytes of those pages that are granted; who waits for one of the others comes again.

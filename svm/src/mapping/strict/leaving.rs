@@ -37,11 +37,11 @@ impl Keeper {
     /// Brings home what was stored until now; the pages stay as they are.
     pub(super) fn bring_home(&self) -> Result<()> {
         let is_stored = |state: &State| matches!(state, State::Exclusive { .. } | State::Leaving { .. });
-        let todo = {
+        let todo: Vec<_> = {
             let pages = self.pages();
             pages.oldest().filter(|(_, state)| is_stored(state)).map(|(page, _)| page).collect()
         };
-        self.send_all(todo, After::Stays)?;
+        self.send_all(&todo, After::Stays)?;
         self.await_returned()
     }
 
@@ -82,7 +82,7 @@ impl Keeper {
                 self.wait(pages, super::LOOK_AGAIN)
             } else {
                 drop(pages);
-                self.send_all(stored, After::Goes)?;
+                self.send_all(&stored, After::Goes)?;
                 self.pages()
             };
         }
@@ -163,12 +163,23 @@ impl Keeper {
         }
     }
 
-    fn send_all(&self, mut todo: Vec<u64>, after: After) -> Result<()> {
+    /// Tells homes of copies that went, where there are many; nothing is held meanwhile.
+    pub(super) fn tell_gone(&self) {
+        let Some(shared) = self.file.shared() else { return };
+        loop {
+            let many = self.pages().many_gone();
+            let Some((home, gone)) = many else { return };
+            if let Err(error) = shared.tell_gone((home, self.number), self.memory.page(), gone) {
+                // It finds out when it orders them given up.
+                tracing::debug!("a home of {} is not told of copies that went: {error}", self.file.name());
+            }
+        }
+    }
+
+    fn send_all(&self, todo: &[u64], after: After) -> Result<()> {
         let mut outcome = Ok(());
-        while !todo.is_empty() {
-            let rest = todo.split_off(todo.len().min(BATCH));
-            outcome = outcome.and(self.send_some(todo, after));
-            todo = rest;
+        for some in todo.chunks(BATCH) {
+            outcome = outcome.and(self.send_some(some.to_vec(), after));
         }
         outcome
     }

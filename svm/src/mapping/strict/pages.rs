@@ -115,8 +115,8 @@ struct Record {
 /// has up to four times as many as are taken.
 pub(super) const RECORD: u64 = 168;
 
-/// The most copies that went that a home is told of at a time, and that are remembered for it. Of others it finds out
-/// when it orders them given up.
+/// The most copies that went that a home is told of at a time. Of so many it is told by themselves, of fewer with what it
+/// is asked next.
 const MOST_GONE: usize = 256;
 
 /// From where a segment's pages come.
@@ -198,21 +198,28 @@ impl Pages {
         Some(std::mem::replace(&mut record.state, state))
     }
 
-    /// Has the home told, with what it is asked next, that a copy for loads goes, which would otherwise be known there
-    /// for ever.
+    /// Has the home told that a copy for loads goes, which would otherwise be known there for ever: with what it is asked
+    /// next, or, of [many](Pages::many_gone), by themselves.
     pub(super) fn note_gone(&mut self, page: u64, place: PagePlace) {
         let ticket = self.records.peek(&page).map(|record| record.ticket);
         if let (Some(ticket), Some(Home::Node(home))) = (ticket, self.homes.get(&place.segment)) {
-            let gone = self.gone.entry(*home).or_default();
-            if gone.len() < MOST_GONE {
-                gone.push((place, ticket));
-            }
+            self.gone.entry(*home).or_default().push((place, ticket));
         }
     }
 
-    /// What a home is to be told.
+    /// What a home is to be told with what it is asked.
     pub(super) fn gone_from(&mut self, home: NodeIndex) -> Vec<Gone> {
-        self.gone.get_mut(&home).map(std::mem::take).unwrap_or_default()
+        match self.gone.get_mut(&home) {
+            Some(gone) if gone.len() > MOST_GONE => gone.split_off(gone.len() - MOST_GONE),
+            Some(gone) => std::mem::take(gone),
+            None => Vec::new(),
+        }
+    }
+
+    /// What a home is to be told by itself.
+    pub(super) fn many_gone(&mut self) -> Option<(NodeIndex, Vec<Gone>)> {
+        let home = *self.gone.iter().find(|(_, gone)| gone.len() >= MOST_GONE)?.0;
+        Some((home, self.gone_from(home)))
     }
 
     /// The page is missing.

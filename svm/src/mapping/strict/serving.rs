@@ -25,6 +25,7 @@ impl Keeper {
             self.lose(fault.page, ticket, &error);
         }
         self.changed.notify_all();
+        self.tell_gone();
     }
 
     /// Also tells by which ticket the page was asked for, if it was.
@@ -174,18 +175,13 @@ impl Keeper {
     }
 
     /// Notes for the next sync that segments that are mapped in place may have been stored into.
-    pub(super) fn mark_direct(&self) -> Result<()> {
+    pub(super) fn mark_direct(&self) {
         let direct: Vec<_> = {
             let pages = self.pages();
             let direct = pages.homes.iter().filter(|(_, home)| **home == Home::Direct);
             direct.map(|(index, _)| *index).collect()
         };
-        for index in direct {
-            if let Some(stored) = self.file.attachment().segment(index)? {
-                self.file.attachment().mark_dirty(&stored);
-            }
-        }
-        Ok(())
+        direct.into_iter().for_each(|index| self.file.attachment().mark_dirty_in_place(index));
     }
 
     /// Sees to it that somebody does what a home orders.

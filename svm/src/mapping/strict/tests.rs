@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cluster::tests::job::{self, Process};
+use crate::cluster::tests::strict_pages;
 use crate::cluster::{Order, Returned};
 use crate::{CacheSettings, FileName, OpenOptions, SegmentSize};
 
@@ -99,5 +100,44 @@ fn what_is_on_its_way_to_a_lost_home_is_an_error_and_not_waited_for() {
             assert!(error.to_string().contains("n0"), "{error}");
             drop(mapping);
         }
+    });
+}
+
+#[test]
+fn homes_know_of_few_copies_that_have_gone() {
+    const PAGE: u64 = 4096;
+    const LIMIT: u64 = 2 << 20;
+    const SEGMENTS: u64 = 12;
+    let size = SegmentSize::new(LIMIT).unwrap();
+    let (_directory, stores) = job::stores(2);
+    job::run(&stores, &CacheSettings::default(), |process| {
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = Arc::new(process.open(&FileName::new("f").unwrap(), &options).unwrap());
+        // By turns here and there, each as long as the limit: all of one home's copies go while the other one is asked.
+        for segment in (u64::from(process.rank())..SEGMENTS).step_by(2) {
+            file.write_at(FileOffset(segment * LIMIT), &[5]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let mapping = (process.rank() == 1).then(|| {
+            let all = FileOffset(0)..FileOffset(SEGMENTS * LIMIT);
+            let mapping = MappingOptions::new().limit(LIMIT).map_strictly(&file, all).unwrap();
+            for at in (0..SEGMENTS * LIMIT).step_by(PAGE as usize) {
+                // SAFETY: it lies in the mapping.
+                unsafe { mapping.as_ptr().add(at as usize).read_volatile() };
+            }
+            mapping
+        });
+        process.meet();
+        let (known, most) = (strict_pages(process, &file), (LIMIT / PAGE) as usize + 256);
+        assert!(known <= most, "of {known} pages, where a mapping has {most}");
+        process.meet();
+        if let Some(mapping) = mapping {
+            mapping.refresh().unwrap();
+            let known = strict_pages(process, &file);
+            assert!(known < 256, "of {known} pages, of which no mapping has any");
+            mapping.unmap().unwrap();
+        }
+        process.meet();
+        assert_eq!(strict_pages(process, &file), 0);
     });
 }

@@ -38,6 +38,13 @@ fn party(rank: usize) -> Party {
     Party { rank: Rank(rank as u32), mapping: 7 }
 }
 
+impl Directory {
+    /// Of how many pages something is known.
+    pub(in crate::cluster::agent) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+}
+
 impl World {
     fn act(&mut self, acts: Vec<Act>) {
         for act in acts {
@@ -71,6 +78,21 @@ impl World {
             let copies: Vec<_> = copies.filter_map(|model| model.copies.get(&place)).collect();
             assert!(copies.len() <= 1 || copies.iter().all(|exclusive| !**exclusive), "{copies:?}");
         }
+        self.check_concerns();
+    }
+
+    /// That who is to end is found wherever he has a copy, waits or is waited for, and nowhere else.
+    fn check_concerns(&self) {
+        let of_page = |(place, page): (&PagePlace, &Page)| {
+            let awaited = page.serving.iter().flat_map(|serving| serving.awaited.iter().copied());
+            let asked =
+                page.serving.iter().filter_map(|serving| serving.asked).chain(page.queue.iter().copied());
+            let copies = page.copies.0.iter().map(|(party, _)| *party);
+            let parties = copies.chain(awaited).chain(asked.map(|asked| asked.party));
+            parties.map(|party| (party, *place)).collect::<Vec<_>>()
+        };
+        let expected: BTreeSet<_> = self.directory.pages.iter().flat_map(of_page).collect();
+        assert_eq!(self.directory.concerns.all(), expected);
     }
 
     fn wish(&mut self, rank: usize, place: PagePlace, is_exclusive: bool) {
@@ -141,6 +163,7 @@ impl World {
             let at = which as usize % model.gone.len();
             let (place, ticket) = model.gone.swap_remove(at);
             self.directory.gone(party(rank), place, ticket);
+            self.check_concerns();
         }
     }
 
@@ -271,6 +294,12 @@ proptest! {
             prop_assert!(model.wishes.is_empty(), "{:?} waits for ever", model.wishes);
         }
         prop_assert!(world.refused == 0 || lost.is_some());
+        for rank in 0..RANKS as usize {
+            let _ = world.directory.withdraw(party(rank));
+            let _ = world.directory.attend(party(rank), 0);
+            world.check_concerns();
+        }
+        prop_assert!(world.directory.concerns.all().is_empty());
     }
 }
 
