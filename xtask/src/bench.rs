@@ -51,7 +51,7 @@ pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
             println!("{words}: measured by an earlier run of the same build");
             continue;
         }
-        let mut command = promises::with_what_tests_need(Command::new(program), paths);
+        let mut command = of_program(paths, program);
         command.args(*options).env("SVMIO_FIGURES", paths.figures());
         if resume && *name == RESUMED_WITHIN {
             command.arg("--resume");
@@ -147,7 +147,14 @@ fn complaint(status: ExitStatus) -> Option<String> {
 
 /// A benchmark, built.
 pub(crate) fn benchmark(paths: &Paths, name: &str) -> Result<Command> {
-    Ok(promises::with_what_tests_need(Command::new(build::benchmark(paths, name)?), paths))
+    Ok(of_program(paths, &build::benchmark(paths, name)?))
+}
+
+/// A benchmark that is built, which does not measure beside the next one when this process is killed.
+fn of_program(paths: &Paths, program: &Path) -> Command {
+    let mut command = promises::with_what_tests_need(Command::new(program), paths);
+    process::go_with_us(&mut command);
+    command
 }
 
 #[cfg(test)]
@@ -170,6 +177,16 @@ mod tests {
         assert!(of("two", true).unwrap_err().to_string().contains("another build"));
         assert!(!sittings("two", false).have_ended("messages"));
         assert!(!sittings("two", true).have_ended("messages"));
+    }
+
+    #[test]
+    fn a_benchmark_goes_with_us() {
+        let mut command = of_program(&Paths::of_workspace(), Path::new("sleep"));
+        command.arg("60");
+        // The kernel takes the end of the thread that starts it for ours.
+        let start = move || command.spawn().unwrap();
+        let mut started = std::thread::spawn(start).join().unwrap();
+        assert_eq!(started.wait().unwrap().signal(), Some(15));
     }
 
     #[test]
