@@ -128,7 +128,7 @@ enum Task {
     },
     /// Set up, build and run all checks but those that take long, which `soak` has
     Test {
-        /// Only these stages, after a build where they need one [default: all but those that end in -full, -8-ranks and -hosts]
+        /// Only these stages, after the wheels and a build where they need these [default: all but those that end in -full, -8-ranks and -hosts]
         #[arg(long = "only", value_name = "STAGE", value_delimiter = ',', value_parser = test::stage_names())]
         only: Vec<String>,
     },
