@@ -151,6 +151,7 @@ fn main() -> ExitCode {
 /// Does a task; false means that checks failed and have been shown.
 fn run(task: Task) -> Result<bool> {
     let paths = &Paths::of_workspace();
+    paths.check()?;
     process::remove_leftovers()?;
     let holds = |tally: Tally| tally.failed == 0;
     match task {
