@@ -143,10 +143,16 @@ fn summary(aims: &[Aim]) -> String {
 }
 
 /// How a benchmark ends whose aims are judged so: it fails where one is missed that must not be, unless others use the
-/// machine.
+/// machine, and where there are none to be judged.
 pub fn end(judging: impl Into<Judging>, aims: &[Aim], was_calm: bool) -> ExitCode {
     let judging = judging.into();
     account(aims);
+    if judging != Judging::Nothing && aims.is_empty() {
+        println!(
+            "\nNOTHING JUDGED: nothing that was measured has an aim; measure more, or do not have it judged."
+        );
+        return ExitCode::from(NOTHING_JUDGED);
+    }
     if aims.iter().all(|aim| judging.passes(aim)) {
         ExitCode::SUCCESS
     } else if was_calm && phase::is_calm() {
@@ -159,6 +165,9 @@ pub fn end(judging: impl Into<Judging>, aims: &[Aim], was_calm: bool) -> ExitCod
 
 /// The exit code of a benchmark that could not be judged.
 pub const NOT_JUDGED: u8 = 75;
+
+/// The exit code of a benchmark that was to be judged, and measured nothing that has an aim: however often it is run.
+pub const NOTHING_JUDGED: u8 = 64;
 
 /// The exit code of a benchmark in which svmio failed, or had wrong data: no further run makes that good.
 pub const FAULTY: u8 = 70;
@@ -188,5 +197,13 @@ mod tests {
         assert_eq!(passing(Judging::of(true, false)), [true, false, false, false]);
         assert_eq!(passing(Judging::of(false, true)), [true, true, false, false]);
         assert_eq!(passing(Judging::of(false, false)), [true; 4]);
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_be_judged_nothing_is_shown() {
+        for judging in [Judging::Missed, Judging::MissedByFar] {
+            assert_eq!(end(judging, &[], true), ExitCode::from(NOTHING_JUDGED), "{judging:?}");
+        }
+        assert_eq!(end(Judging::Nothing, &[], true), ExitCode::SUCCESS);
     }
 }

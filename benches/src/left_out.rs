@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use rustix::process::geteuid;
 
+use crate::aims::NOTHING_JUDGED;
+
 /// The exit code of a benchmark of which something was left out.
 pub const CODE: u8 = 76;
 
@@ -42,12 +44,32 @@ impl LeftOut {
     }
 
     /// Says once more what was left out, where that is not lost among tables. The exit code is [`CODE`] then, unless
-    /// `code`, that of what was run, says that something is wrong with it.
+    /// `code`, that of what was run, says that something is wrong with it: that nothing was judged is no wonder.
     pub fn end(self, code: ExitCode) -> ExitCode {
         if self.0.is_empty() {
             return code;
         }
         println!("\n{}.", self.0.join(".\n"));
-        if code == ExitCode::SUCCESS { ExitCode::from(CODE) } else { code }
+        let is_fine = [ExitCode::SUCCESS, ExitCode::from(NOTHING_JUDGED)].contains(&code);
+        if is_fine { ExitCode::from(CODE) } else { code }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_told_unless_something_is_wrong() {
+        let end = |code: ExitCode| {
+            let mut left_out = LeftOut::default();
+            left_out.add("it", "there is none");
+            left_out.end(code)
+        };
+        for fine in [ExitCode::SUCCESS, ExitCode::from(NOTHING_JUDGED)] {
+            assert_eq!(end(fine), ExitCode::from(CODE));
+            assert_eq!(LeftOut::default().end(fine), fine);
+        }
+        assert_eq!(end(ExitCode::FAILURE), ExitCode::FAILURE);
     }
 }

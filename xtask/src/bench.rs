@@ -1,7 +1,8 @@
 //! All benchmarks, one after the other. What cannot run here, and what fails, does not stop the rest; both are told at
 //! the end. They take hours, and can be had in several sittings.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -51,7 +52,7 @@ pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
             println!("{words}: measured by an earlier run of the same build");
             continue;
         }
-        let mut command = promises::with_what_tests_need(Command::new(program), paths);
+        let mut command = of_program(paths, program);
         command.args(*options).env("SVMIO_FIGURES", paths.figures());
         if resume && *name == RESUMED_WITHIN {
             command.arg("--resume");
@@ -104,16 +105,30 @@ impl Sittings {
     /// Those whose figures are in a folder; none where they are not to count.
     ///
     /// # Errors
-    /// Where they count, and are of another build.
+    /// Where they count, and are of another build, or it cannot be told of which.
     fn of(folder: &Path, build: String, resume: bool) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join("measured");
-        let known = fs::read_to_string(&file).ok().filter(|_| resume);
-        if known.as_ref().is_some_and(|known| known.lines().next() != Some(&build)) {
-            bail!(
+        let known = match fs::read_to_string(&file) {
+            _ if !resume => None,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            known => Some(known.with_context(|| {
+                format!(
+                    "cannot read {}, which tells what was measured: measure without --resume",
+                    file.display()
+                )
+            })?),
+        };
+        match known.as_ref().map(|known| known.lines().next()) {
+            Some(None) => bail!(
+                "{} is damaged, it does not tell of which build the figures there are: measure without --resume",
+                file.display()
+            ),
+            Some(Some(other)) if other != build => bail!(
                 "the figures in {} are of another build of svmio: measure without --resume",
                 folder.display()
-            );
+            ),
+            _ => {}
         }
         let sittings = Self { file, told: known.unwrap_or_else(|| format!("{build}\n")) };
         sittings.write()?;
@@ -129,8 +144,16 @@ impl Sittings {
         self.write()
     }
 
+    /// Whatever happens meanwhile, what was told before is there, or what is told now.
     fn write(&self) -> Result<()> {
-        fs::write(&self.file, &self.told).with_context(|| format!("cannot write {}", self.file.display()))
+        let new = self.file.with_extension("new");
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(self.told.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &self.file)
+        };
+        write().with_context(|| format!("cannot write {}", self.file.display()))
     }
 }
 
@@ -147,7 +170,14 @@ fn complaint(status: ExitStatus) -> Option<String> {
 
 /// A benchmark, built.
 pub(crate) fn benchmark(paths: &Paths, name: &str) -> Result<Command> {
-    Ok(promises::with_what_tests_need(Command::new(build::benchmark(paths, name)?), paths))
+    Ok(of_program(paths, &build::benchmark(paths, name)?))
+}
+
+/// A benchmark that is built, which does not measure beside the next one when this process is killed.
+fn of_program(paths: &Paths, program: &Path) -> Command {
+    let mut command = promises::with_what_tests_need(Command::new(program), paths);
+    process::go_with_us(&mut command);
+    command
 }
 
 #[cfg(test)]
@@ -170,6 +200,45 @@ mod tests {
         assert!(of("two", true).unwrap_err().to_string().contains("another build"));
         assert!(!sittings("two", false).have_ended("messages"));
         assert!(!sittings("two", true).have_ended("messages"));
+    }
+
+    #[test]
+    fn notes_that_are_damaged_are_not_taken_for_those_of_another_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("measured");
+        let of = |resume| Sittings::of(folder.path(), "one".to_owned(), resume);
+        for damaged in [&b""[..], b"\xff\n"] {
+            fs::write(&file, damaged).unwrap();
+            let error = format!("{:#}", of(true).unwrap_err());
+            assert!(error.contains("/measured") && error.contains("measure without --resume"), "{error}");
+            assert!(!error.contains("another build"), "{error}");
+        }
+        of(false).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
+    }
+
+    #[test]
+    fn notes_that_cannot_be_written_leave_those_there_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = || Sittings::of(folder.path(), "one".to_owned(), true);
+        let mut sittings = of().unwrap();
+        sittings.note_end("messages").unwrap();
+        // As where a disk is full: what is written cannot take their place.
+        let full = folder.path().join("measured.new");
+        fs::create_dir(&full).unwrap();
+        sittings.note_end("overlap").unwrap_err();
+        fs::remove_dir(&full).unwrap();
+        assert!(of().unwrap().have_ended("messages"));
+    }
+
+    #[test]
+    fn a_benchmark_goes_with_us() {
+        let mut command = of_program(&Paths::of_workspace(), Path::new("sleep"));
+        command.arg("60");
+        // The kernel takes the end of the thread that starts it for ours.
+        let start = move || command.spawn().unwrap();
+        let mut started = std::thread::spawn(start).join().unwrap();
+        assert_eq!(started.wait().unwrap().signal(), Some(15));
     }
 
     #[test]

@@ -128,7 +128,7 @@ enum Task {
     },
     /// Set up, build and run all checks but those that take long, which `soak` has
     Test {
-        /// Only these stages, after a build where they need one [default: all but those that end in -full, -8-ranks and -hosts]
+        /// Only these stages, after the wheels and a build where they need these [default: all but those that end in -full, -8-ranks and -hosts]
         #[arg(long = "only", value_name = "STAGE", value_delimiter = ',', value_parser = test::stage_names())]
         only: Vec<String>,
     },
@@ -151,6 +151,7 @@ fn main() -> ExitCode {
 /// Does a task; false means that checks failed and have been shown.
 fn run(task: Task) -> Result<bool> {
     let paths = &Paths::of_workspace();
+    paths.check()?;
     process::remove_leftovers()?;
     let holds = |tally: Tally| tally.failed == 0;
     match task {

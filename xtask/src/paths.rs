@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, bail};
+
 /// The workspace's folders. All paths are absolute.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
@@ -16,6 +18,19 @@ impl Paths {
         let root = manifest.parent().unwrap_or(manifest).to_path_buf();
         let target = root.join("target");
         Self { root, target }
+    }
+
+    /// Fails where the workspace's path has blanks: compilers' wrappers, which are shell scripts, what `pkg-config`
+    /// tells and prefixes of commands have another word there.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.root.to_string_lossy().contains(char::is_whitespace) {
+            bail!(
+                "the path of this checkout, {:?}, has blanks, which the MPIs' compilers take for the end of a name: \
+                 move it to where there are none",
+                self.root
+            );
+        }
+        Ok(())
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -82,4 +97,19 @@ pub(crate) fn scratch(what: &str) -> std::io::Result<tempfile::TempDir> {
 /// The same in a folder.
 pub(crate) fn scratch_in(folder: &Path, what: &str) -> std::io::Result<tempfile::TempDir> {
     svmio_leftovers::directory(folder, &svmio_leftovers::own_mark(), &format!("{what}-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_blanks_is_refused_and_told() {
+        let at = |root: &str| Paths { root: root.into(), target: Path::new(root).join("target") }.check();
+        for refused in ["/home/a user/svmio", "/svmio ", "/a\tb/svmio"] {
+            let error = at(refused).unwrap_err().to_string();
+            assert!(error.contains(&format!("{refused:?}")) && error.contains("blanks"), "{error}");
+        }
+        at("/home/user/svmio").unwrap();
+    }
 }

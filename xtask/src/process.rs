@@ -18,7 +18,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, set_parent_process_death_signal,
 };
 
-/// Set in the environment of every limited run, so that its processes can be told from all others.
+/// Set in the environment of every limited run and every benchmark, so that its processes can be told from all others.
 const MARK: &str = "SVMIO_XTASK_JOB";
 
 /// How long a run may take to end by itself after being asked to.
@@ -120,10 +120,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
 /// However it ends badly, every process that came from it is gone afterwards: launchers start
 /// ranks in sessions of their own, which a signal to the group alone would miss.
 pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) -> Result<Finished> {
-    static JOBS: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only the number's uniqueness matters.
-    let job = JOBS.fetch_add(1, Ordering::Relaxed);
-    let mark = format!("{}.{job}", svmio_leftovers::own_mark());
+    let mark = next_mark();
     let (out, err) = log_file(log)?;
     let started = Instant::now();
     command.env(MARK, &mark).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
@@ -144,6 +141,20 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
         fs::write(stuck_log(log), standing).context("cannot tell where it stood")?;
     }
     Ok(Finished { ending, output: read_lossy(log)?, log: log.to_path_buf(), elapsed, computing })
+}
+
+/// The mark of a run that no other has.
+fn next_mark() -> String {
+    static JOBS: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: only the number's uniqueness matters.
+    let job = JOBS.fetch_add(1, Ordering::Relaxed);
+    format!("{}.{job}", svmio_leftovers::own_mark())
+}
+
+/// Has a program that may take hours end when we do. What came from it, and is there still, the next run removes.
+pub(crate) fn go_with_us(command: &mut Command) {
+    command.env(MARK, next_mark());
+    end_with_us(command);
 }
 
 /// How the first process of a limited run ended.
@@ -243,7 +254,8 @@ fn ended_within(handle: &impl AsFd, limit: Duration) -> Result<bool> {
     }
 }
 
-/// Has the child asked to end when we do: a group of its own does not hear the terminal's Ctrl-C.
+/// Has the child asked to end when we do: a group of its own does not hear the terminal's Ctrl-C, and no child a signal
+/// that ends us alone.
 pub(crate) fn end_with_us(command: &mut Command) {
     let ask = || Ok(set_parent_process_death_signal(Some(Signal::TERM))?);
     // SAFETY: between fork and exec the closure makes one system call and touches no memory.
@@ -354,6 +366,25 @@ mod tests {
         let _ = std::io::Read::read(left.stdout.as_mut().unwrap(), &mut [0]);
         remove_leftovers().unwrap();
         assert!(!left.wait().unwrap().success());
+    }
+
+    #[test]
+    fn what_takes_hours_goes_with_us_and_is_known_by_the_next() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $SVMIO_XTASK_JOB; exec sleep 60"]).stdout(Stdio::piped());
+        go_with_us(&mut command);
+        // The kernel takes the end of the thread that started it for ours.
+        let mut started = std::thread::spawn(move || {
+            let mut started = command.spawn().unwrap();
+            let mut mark = [0; 256];
+            let length = std::io::Read::read(started.stdout.as_mut().unwrap(), &mut mark).unwrap();
+            let mark = String::from_utf8_lossy(&mark[..length]).into_owned();
+            assert!(mark.starts_with(&format!("{}.", svmio_leftovers::own_mark())), "{mark}");
+            started
+        })
+        .join()
+        .unwrap();
+        assert_eq!(started.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
     }
 
     #[test]

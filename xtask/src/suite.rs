@@ -10,6 +10,7 @@ use crate::mpi::Mpi;
 use crate::paths::Paths;
 use crate::pool;
 use crate::process::Finished;
+use crate::wheels;
 
 /// How many of the slowest runs are named.
 const SLOWEST: usize = 6;
@@ -96,6 +97,15 @@ impl Selection {
             numbers.retain(|&ranks| Some(ranks) == most || Some(ranks) == fewest);
         }
         numbers
+    }
+
+    /// Makes the virtual environments of the selected MPIs that Debian does not have, where there are any.
+    pub(crate) fn make_wheels(&self, paths: &Paths) -> Result<()> {
+        if self.has_wheels() { wheels::run(paths) } else { Ok(()) }
+    }
+
+    fn has_wheels(&self) -> bool {
+        self.mpis().iter().any(|mpi| !Mpi::DEBIAN.contains(mpi))
     }
 
     /// Fails where a selected launcher cannot be used.
@@ -209,6 +219,14 @@ mod tests {
         }
         let two = Selection { ranks: vec![1, 2], ..Selection::short() };
         assert_eq!(numbers(&two, Mpi::WheelMpich).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn only_mpis_that_debian_does_not_have_need_wheels() {
+        let with = |mpis: &[Mpi]| Selection { mpis: mpis.to_vec(), ..Selection::default() }.has_wheels();
+        assert!(Selection::default().has_wheels() && Selection::short().has_wheels());
+        assert!(with(&[Mpi::DebianMpich, Mpi::WheelOpenMpi]));
+        assert!(!with(&Mpi::DEBIAN) && !Selection::over_nodes().has_wheels());
     }
 
     #[test]

@@ -38,12 +38,14 @@ struct Stage {
     takes_long: bool,
     /// Whether it tests the installation in `target/svmio`, which is to be that of the present sources then.
     uses_installation: bool,
+    /// Whether it uses what is in the virtual environments.
+    uses_wheels: bool,
     run: fn(&Paths) -> Result<Tally>,
 }
 
 impl Stage {
     const fn new(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
-        Self { name, is_needed: false, takes_long: false, uses_installation: true, run }
+        Self { name, is_needed: false, takes_long: false, uses_installation: true, uses_wheels: false, run }
     }
 
     const fn of_sources(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
@@ -57,6 +59,10 @@ impl Stage {
     const fn long(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
         Self { takes_long: true, ..Self::new(name, run) }
     }
+
+    const fn with_wheels(self) -> Self {
+        Self { uses_wheels: true, ..self }
+    }
 }
 
 /// Stages that run one after the other.
@@ -68,7 +74,7 @@ type Queue = &'static [Stage];
 const ROUNDS: &[&[Queue]] = &[
     &[&[Stage::needed("setup", |paths| done(set_up(paths)))]],
     &[
-        &[Stage::needed("wheels", |paths| done(wheels::run(paths)))],
+        &[Stage::needed(WHEELS, |paths| done(wheels::run(paths)))],
         &[Stage::needed(BUILD, |paths| done(build::run(paths)))],
     ],
     &[
@@ -76,42 +82,47 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::of_sources("fmt", |paths| done(fmt(paths))),
             Stage::of_sources("clippy", |paths| done(clippy(paths))),
             Stage::of_sources("doc", |paths| done(doc(paths))),
-            Stage::new("cargo-test", programs::run),
+            Stage::new("cargo-test", programs::run).with_wheels(),
         ],
         &[
-            Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])),
+            Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])).with_wheels(),
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(), &[])),
             Stage::of_sources("loom", loom),
-            Stage::new("benches", |paths| done(promises::benches(paths))),
+            Stage::new("benches", |paths| done(promises::benches(paths))).with_wheels(),
         ],
     ],
     &[&[
-        Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::short())),
+        Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::short())).with_wheels(),
         Stage::new("hdf5", |paths| {
             let short = Selection { short: true, ..Selection::on_one_node_and_over_nodes() };
             hdf5::runs::run(paths, &short)
         }),
-        Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes())),
-        Stage::new("cargo-test-alone", programs::run_alone),
-        Stage::new(AIMS, aims::judge_all),
+        Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes())).with_wheels(),
+        Stage::new("cargo-test-alone", programs::run_alone).with_wheels(),
+        Stage::new(AIMS, aims::judge_all).with_wheels(),
     ]],
     &[&[
-        Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])),
+        Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])).with_wheels(),
         Stage::long("mpich-io-full", |paths| {
             mpich_io::runs::run(paths, &Selection::on_one_node_and_over_nodes(), &[])
-        }),
-        Stage::long("mpi4py-full", |paths| mpi4py::run(paths, &Selection::default())),
+        })
+        .with_wheels(),
+        Stage::long("mpi4py-full", |paths| mpi4py::run(paths, &Selection::default())).with_wheels(),
         Stage::long("hdf5-full", |paths| hdf5::runs::run(paths, &Selection::on_one_node_and_over_nodes())),
         Stage::long("romio-8-ranks", |paths| romio::runs::run(paths, &Selection::over_crowded_nodes(), &[])),
-        Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_crowded_nodes())),
+        Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_crowded_nodes()))
+            .with_wheels(),
         Stage::long("coll-full", |paths| coll::runs::run(paths, &coll::runs::Selection::default())),
         Stage::long("romio-hosts", |paths| on_hosts(paths, "romio")),
         Stage::long("mpich-io-hosts", |paths| on_hosts(paths, "mpich-io")),
         Stage::long("hdf5-hosts", |paths| on_hosts(paths, "hdf5")),
-        Stage::long("mpi4py-hosts", |paths| on_hosts(paths, "mpi4py")),
+        Stage::long("mpi4py-hosts", |paths| on_hosts(paths, "mpi4py")).with_wheels(),
     ]],
 ];
+
+/// The stage that makes the virtual environments.
+const WHEELS: &str = "wheels";
 
 /// The stage that makes the installation.
 const BUILD: &str = "build";
@@ -145,8 +156,8 @@ struct Outcome {
 /// A stage that is over.
 type Ended = (&'static Stage, Outcome);
 
-/// Runs the stages named in `only`, the installation being built for those that use it; when it is empty, all that do
-/// not take long. True when nothing failed.
+/// Runs the stages named in `only`, the installation being built, and the virtual environments made, for those that use
+/// them; when it is empty, all that do not take long. True when nothing failed.
 pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !stage_names().contains(&name.as_str())) {
         bail!("there is no stage {unknown}; there are {}", stage_names().join(", "));
@@ -172,8 +183,13 @@ fn is_wanted(stage: &Stage, only: &[String]) -> bool {
     if only.is_empty() {
         return !stage.takes_long;
     }
-    let is_used = || stages().any(|other| other.uses_installation && is_named(other));
-    is_named(stage) || (stage.name == BUILD && is_used())
+    let is_used = |uses: fn(&Stage) -> bool| stages().any(|other| uses(other) && is_named(other));
+    is_named(stage)
+        || match stage.name {
+            WHEELS => is_used(|other| other.uses_wheels),
+            BUILD => is_used(|other| other.uses_installation),
+            _ => false,
+        }
 }
 
 /// Runs the stage `name` for the process that runs the check.
@@ -329,13 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn no_old_installation_is_tested() {
+    fn no_old_installation_is_tested_and_no_mpi_is_missing() {
         let wanted = |only: &str| {
             let only = [only.to_owned()];
             stages().filter(|stage| is_wanted(stage, &only)).map(|stage| stage.name).collect::<Vec<_>>()
         };
-        assert_eq!(wanted("romio"), [BUILD, "romio"]);
-        assert_eq!(wanted("mpi4py-hosts"), [BUILD, "mpi4py-hosts"]);
+        for with_wheels in
+            ["romio", "romio-full", "mpich-io-full", "mpi4py-hosts", "cargo-test", "benches", AIMS]
+        {
+            assert_eq!(wanted(with_wheels), [WHEELS, BUILD, with_wheels]);
+        }
+        for with_debians_mpis in ["coll", "romio-nodes", "hdf5", "mpich-io-hosts"] {
+            assert_eq!(wanted(with_debians_mpis), [BUILD, with_debians_mpis]);
+        }
         assert_eq!(wanted("fmt"), ["fmt"]);
         assert_eq!(wanted(BUILD), [BUILD]);
     }

@@ -8,10 +8,12 @@
 //!
 //! With `--aims` it fails where an aim is missed, with `--check` where one is missed by far.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use svmio_benches::aims::{self, Judging};
 use svmio_benches::collectives::report::{self, Outcome};
 use svmio_benches::collectives::{Conditions, Contender, NAMES, adapters, hosts, member};
@@ -101,6 +103,11 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
     if command_line.check {
         (command_line.runs, command_line.ranks) = (3, vec![2, 4]);
     }
+    let mut contenders = Contender::all();
+    let is_ours = |contender: &Contender| matches!(contender, Contender::Svmio);
+    command_line
+        .check_against(contenders.iter().filter(|contender| !is_ours(contender)).map(Contender::name));
+    contenders.retain(|contender| is_ours(contender) || command_line.is_against(contender.name()));
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin collectives\n");
     println!(
@@ -108,13 +115,6 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
         command_line.runs,
         Phase::now()
     );
-    let contenders: Vec<Contender> = Contender::all()
-        .into_iter()
-        .filter(|contender| {
-            let name = contender.name();
-            name == "svmio" || command_line.is_against(name)
-        })
-        .collect();
     let outcomes: Vec<Outcome> =
         command_line.ranks.iter().map(|&ranks| outcome(&command_line, &contenders, ranks)).collect();
     let table = report::markdown(&outcomes);
@@ -182,6 +182,9 @@ fn by_adapters(mut command_line: CommandLine) -> ExitCode {
         (command_line.runs, command_line.ranks) = (1, vec![4]);
         command_line.milliseconds = CHECK_MILLISECONDS;
     }
+    let mut contenders = adapters::Contender::all();
+    command_line.check_against(contenders.iter().map(|contender| contender.mpi().name()));
+    contenders.retain(|contender| command_line.is_against(contender.mpi().name()));
     let runs = command_line.runs;
     let conditions = command_line.conditions();
     let was_calm = phase::is_calm();
@@ -190,16 +193,18 @@ fn by_adapters(mut command_line: CommandLine) -> ExitCode {
         conditions.options()
     );
     println!("Medians of {runs} runs of each, in turn; microseconds. At the beginning {}.\n", Phase::now());
-    let mut contenders = adapters::Contender::all();
-    contenders.retain(|contender| command_line.is_against(contender.mpi().name()));
     let outcome = |&ranks: &u32| adapted(&command_line, &contenders, ranks);
     let outcomes: Vec<report::Outcome> = command_line.ranks.iter().map(outcome).collect();
     let table = report::markdown(&outcomes);
     println!("{table}\nAt the end {}.", Phase::now());
     figures::keep(&name, &table, &report::json(&outcomes));
     // So short a run says nothing of how fast they are.
-    let aims = outcomes.iter().filter(|_| !command_line.check).flat_map(report::Outcome::aims);
-    let code = aims::end(command_line.judging(), &aims.collect::<Vec<_>>(), was_calm);
+    let code = if command_line.check {
+        ExitCode::SUCCESS
+    } else {
+        let aims: Vec<_> = outcomes.iter().flat_map(report::Outcome::aims).collect();
+        aims::end(command_line.judging(), &aims, was_calm)
+    };
     let [ours, stock]: [Vec<&str>; 2] =
         [0, 1].map(|side| outcomes.iter().flat_map(|outcome| outcome.faults()[side].clone()).collect());
     stock.iter().for_each(|fault| eprintln!("\nwithout svmio: {fault}"));
@@ -251,11 +256,50 @@ impl CommandLine {
         self.against.is_empty() || self.against.iter().any(|wanted| wanted == mpi)
     }
 
+    /// Ends the process where one is to be compared with that is not among these.
+    fn check_against<'n>(&self, there: impl Iterator<Item = &'n str>) {
+        if let Err(why) = self.known(there) {
+            Self::command().error(ErrorKind::InvalidValue, why).exit();
+        }
+    }
+
+    fn known<'n>(&self, there: impl Iterator<Item = &'n str>) -> Result<(), String> {
+        let there: BTreeSet<&str> = there.collect();
+        let Some(unknown) = self.against.iter().find(|name| !there.contains(name.as_str())) else {
+            return Ok(());
+        };
+        let there: Vec<&str> = there.into_iter().collect();
+        Err(format!(
+            "there is no {unknown} to compare with; there are {}; mpich5 and openmpi5 are there where SVMIO_MPICH5 and \
+             SVMIO_OPENMPI5 name their virtual environments, which `cargo xtask wheels` makes in target/venv",
+            there.join(", ")
+        ))
+    }
+
     fn judging(&self) -> Judging {
         Judging::of(self.aims, self.check)
     }
 
     fn conditions(&self) -> Conditions {
         Conditions { is_busy: self.busy, has_sessions: self.sessions }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_not_there_is_not_left_out_unseen() {
+        let known = |against: &str| {
+            let line = CommandLine::parse_from(["collectives", "--against", against]);
+            line.known(["mpich", "openmpi", "XHC's design", "mpich"].into_iter())
+        };
+        assert_eq!(known("mpich,XHC's design"), Ok(()));
+        for unknown in ["mpich,mpich5", "mpich5", "mpihc", "svmio"] {
+            let why = known(unknown).unwrap_err();
+            assert!(why.contains("there are XHC's design, mpich, openmpi; "), "{unknown}: {why}");
+        }
+        assert_eq!(CommandLine::parse_from(["collectives"]).known([].into_iter()), Ok(()));
     }
 }

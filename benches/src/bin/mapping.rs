@@ -11,13 +11,24 @@ use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::figures::{self, joined};
 use svmio_benches::interleaved::{self, in_turn};
-use svmio_benches::left_out;
+use svmio_benches::left_out::{self, LeftOut};
 use svmio_benches::mapping::report::{Bare, Faults, Misses, Random, Scan, Straight};
 use svmio_benches::mapping::{Bed, Part, member};
 use svmio_benches::phase::{self, Phase};
 
 const PARTS: [&str; 6] = ["faults", "scan", "random", "writes", "reads", "misses"];
 const BEDS: [&str; 4] = ["shm", "loopback", "hosts", "far"];
+
+/// Between which nodes a part is measured.
+fn beds_of(part: &str) -> &'static [&'static str] {
+    match part {
+        "faults" | "misses" => &BEDS[..2],
+        "scan" => &BEDS[2..3],
+        "writes" | "reads" => &BEDS[..3],
+        _ => &BEDS,
+    }
+}
+
 /// What a check takes: the rest has no aims, or only such as hold on a quiet machine.
 const CHECKED: [&str; 3] = ["faults", "scan", "random"];
 
@@ -66,14 +77,22 @@ fn main() -> ExitCode {
     println!("cargo run --release -p svmio-benches --bin mapping\n");
     println!("Medians of {} runs of each, in turn. At the beginning {}.\n", command_line.runs, Phase::now());
     let mut outcomes = Vec::new();
-    for name in PARTS.iter().filter(|name| command_line.wants(name)) {
-        let part = match *name {
-            "faults" => faults(&command_line),
-            "scan" => scan(&command_line),
-            "writes" => writes(&command_line),
-            "reads" => reads(&command_line),
-            "misses" => misses(&command_line),
-            _ => random(&command_line),
+    let mut left_out = LeftOut::default();
+    for part in command_line.lacking() {
+        left_out.add(part, &format!("it is measured on {} only", beds_of(part).join(", ")));
+    }
+    for name in PARTS.into_iter().filter(|name| command_line.wants(name)) {
+        let beds: Vec<Bed> = command_line.beds(name).map(bed).collect();
+        if beds.is_empty() {
+            continue;
+        }
+        let part = match name {
+            "faults" => faults(&command_line, &beds),
+            "scan" => scan(&command_line, &beds),
+            "writes" => writes(&command_line, &beds),
+            "reads" => reads(&command_line, &beds),
+            "misses" => misses(&command_line, &beds),
+            _ => random(&command_line, &beds),
         };
         part.iter().for_each(|outcome| println!("{}", outcome.table));
         outcomes.extend(part);
@@ -82,7 +101,7 @@ fn main() -> ExitCode {
     }
     println!("At the end {}.", Phase::now());
     let aims: Vec<Aim> = outcomes.into_iter().flat_map(|outcome| outcome.aims).collect();
-    aims::end(extent, &aims, was_calm)
+    left_out.end(aims::end(extent, &aims, was_calm))
 }
 
 impl CommandLine {
@@ -102,10 +121,15 @@ impl CommandLine {
         if self.check { 3 } else { 7 }
     }
 
-    /// Those of `names` that are wanted.
-    fn beds(&self, names: &[&str]) -> Vec<Bed> {
-        let is_wanted = |name: &&&str| self.bed.is_empty() || self.bed.iter().any(|only| only == **name);
-        names.iter().filter(is_wanted).map(|name| bed(name)).collect()
+    /// Those of a part that are wanted.
+    fn beds(&self, part: &str) -> impl Iterator<Item = &'static str> {
+        let is_wanted = |name: &&str| self.bed.is_empty() || self.bed.iter().any(|only| only == *name);
+        beds_of(part).iter().copied().filter(is_wanted)
+    }
+
+    /// What is asked for by its name, and is not measured on any bed that is wanted.
+    fn lacking(&self) -> impl Iterator<Item = &str> {
+        self.only.iter().map(String::as_str).filter(|part| self.beds(part).next().is_none())
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -123,8 +147,7 @@ fn bed(name: &str) -> Bed {
     }
 }
 
-fn faults(command_line: &CommandLine) -> Vec<Outcome> {
-    let beds = command_line.beds(&["shm", "loopback"]);
+fn faults(command_line: &CommandLine, beds: &[Bed]) -> Vec<Outcome> {
     let rounds = if command_line.check { 3 } else { 25 };
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
@@ -134,20 +157,21 @@ fn faults(command_line: &CommandLine) -> Vec<Outcome> {
     faults.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
 }
 
-fn scan(command_line: &CommandLine) -> Vec<Outcome> {
-    let Some(bed) = command_line.beds(&["hosts"]).pop() else { return Vec::new() };
+fn scan(command_line: &CommandLine, beds: &[Bed]) -> Vec<Outcome> {
     let bytes = if command_line.check { 128 << 20 } else { 1 << 30 };
-    let mut runs = in_turn(command_line.runs, 2, |side| match side {
-        0 => bed.line_rate(),
-        _ => bed.run(Part::Scan { bytes }),
-    });
-    let mapping = runs.pop().unwrap_or_default();
-    let it = Scan { bytes, mapping, line: runs.pop().unwrap_or_default() };
-    vec![Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }]
+    let of_bed = |bed: &Bed| {
+        let mut runs = in_turn(command_line.runs, 2, |side| match side {
+            0 => bed.line_rate(),
+            _ => bed.run(Part::Scan { bytes }),
+        });
+        let mapping = runs.pop().unwrap_or_default();
+        let it = Scan { bytes, mapping, line: runs.pop().unwrap_or_default() };
+        Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }
+    };
+    beds.iter().map(of_bed).collect()
 }
 
-fn random(command_line: &CommandLine) -> Vec<Outcome> {
-    let beds = command_line.beds(&BEDS);
+fn random(command_line: &CommandLine, beds: &[Bed]) -> Vec<Outcome> {
     let count = if command_line.check { 200 } else { 2000 };
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
@@ -159,8 +183,8 @@ fn random(command_line: &CommandLine) -> Vec<Outcome> {
     rates.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
 }
 
-fn writes(command_line: &CommandLine) -> Vec<Outcome> {
-    let (beds, rounds) = (command_line.beds(&BEDS[..3]), command_line.rounds());
+fn writes(command_line: &CommandLine, beds: &[Bed]) -> Vec<Outcome> {
+    let rounds = command_line.rounds();
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Writes { rounds })
@@ -169,8 +193,8 @@ fn writes(command_line: &CommandLine) -> Vec<Outcome> {
     writes.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
 }
 
-fn reads(command_line: &CommandLine) -> Vec<Outcome> {
-    let (beds, rounds) = (command_line.beds(&BEDS[..3]), 10 * command_line.rounds());
+fn reads(command_line: &CommandLine, beds: &[Bed]) -> Vec<Outcome> {
+    let rounds = 10 * command_line.rounds();
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Reads { rounds })
@@ -179,8 +203,8 @@ fn reads(command_line: &CommandLine) -> Vec<Outcome> {
     reads.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: Vec::new() }).collect()
 }
 
-fn misses(command_line: &CommandLine) -> Vec<Outcome> {
-    let (beds, rounds) = (command_line.beds(&["shm", "loopback"]), if command_line.check { 3 } else { 11 });
+fn misses(command_line: &CommandLine, beds: &[Bed]) -> Vec<Outcome> {
+    let rounds = if command_line.check { 3 } else { 11 };
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Misses { rounds })
@@ -193,4 +217,28 @@ fn keep(name: &str, outcomes: &[Outcome]) {
     let tables: Vec<&str> = outcomes.iter().map(|outcome| outcome.table.as_str()).collect();
     let values: Vec<&Value> = outcomes.iter().map(|outcome| &outcome.json).collect();
     figures::keep(name, &tables.join("\n"), &json!({ "measurements": values }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_and_not_measured_there_is_left_out() {
+        let lacking = |words: &[&str]| {
+            let line = CommandLine::parse_from([&["mapping", "--check"], words].concat());
+            line.lacking().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lacking(&["--only", "scan", "--bed", "shm"]), ["scan"]);
+        assert_eq!(lacking(&["--only", "faults,random", "--bed", "hosts,far"]), ["faults"]);
+        assert_eq!(lacking(&["--only", "faults,scan"]), [""; 0]);
+        assert_eq!(lacking(&["--bed", "hosts"]), [""; 0]);
+    }
+
+    #[test]
+    fn something_is_measured_on_each_bed() {
+        for bed in BEDS {
+            assert!(CHECKED.iter().any(|part| beds_of(part).contains(&bed)), "{bed}");
+        }
+    }
 }

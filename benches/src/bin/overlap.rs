@@ -57,7 +57,7 @@ fn overlapped_by_wire(record: &mut Record) -> Vec<Aim> {
     let network = wire.options();
     let runs = [("1 Gbit/s", "64K..2M", COMPUTE), ("1 Gbit/s, long messages", "4M..16M", LONG_COMPUTE)];
     let of_run = |(fabric, sizes, compute)| {
-        let mut options = vec!["--sizes", sizes, "--compute", compute, "--repeat", "3"];
+        let mut options = vec!["--sizes", sizes, "--compute", compute];
         options.extend(network.iter().map(String::as_str));
         overlapped(fabric, &options, record)
     };

@@ -56,7 +56,8 @@ impl Place {
     pub fn with(kind: Kind, disk: &Path, act: impl FnOnce(&Place) + Send) -> Result<(), String> {
         let base = if kind == Kind::Disk { disk } else { Path::new("/dev/shm") };
         fs::create_dir_all(base).unwrap_or_else(|error| panic!("{}: {error}", base.display()));
-        remove_left(base);
+        // Files in memory would stay there.
+        svmio_leftovers::remove_directories_in(base);
         let directory = temporary(base);
         let place = Place { kind, directory: directory.path().to_owned() };
         match kind {
@@ -118,7 +119,8 @@ impl Place {
     /// # Panics
     /// Where it cannot be made.
     pub fn ground(&self) -> Ground {
-        let directory = temporary(&self.directory);
+        let directory = tempfile::tempdir_in(&self.directory);
+        let directory = directory.unwrap_or_else(|error| panic!("{}: {error}", self.directory.display()));
         // An absolute path goes before what it is added to.
         let scratch = Scratch::new().with_store(directory.path().join("store"));
         Ground { scratch, directory }
@@ -151,42 +153,38 @@ fn written(file: &Path, bytes: usize) -> std::io::Result<()> {
     (0..bytes / BLOCK).try_for_each(|_| open.write_all(&block))
 }
 
-const PREFIX: &str = "svmio-benches-";
-
-/// A directory that tells whose it is.
+/// A directory that tells whose it is: what a benchmark that is killed leaves of it, the next one removes.
 pub(crate) fn temporary(base: &Path) -> TempDir {
-    let prefix = format!("{PREFIX}{}-", std::process::id());
-    let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
+    let directory = svmio_leftovers::directory(base, &svmio_leftovers::own_mark(), "benches-");
     directory.unwrap_or_else(|error| panic!("{}: {error}", base.display()))
-}
-
-/// Removes the directories of benchmarks that were killed: files in memory would stay there.
-pub(crate) fn remove_left(base: &Path) {
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')).map(|(id, _)| id);
-        if owner.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
-            // Another benchmark may be removing it as well.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PREFIX, remove_left, temporary};
+    use std::fs;
+
+    use super::*;
 
     #[test]
     fn what_a_killed_benchmark_left_is_removed_and_nothing_else() {
         let base = tempfile::tempdir().unwrap();
-        let mut ended = std::process::Command::new("true").spawn().unwrap();
-        ended.wait().unwrap();
-        let left = base.path().join(format!("{PREFIX}{}-abc", ended.id()));
-        let others = base.path().join("else");
-        [&left, &others].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
-        let own = temporary(base.path());
-        remove_left(base.path());
-        assert!(!left.exists() && others.exists() && own.path().exists());
+        let mark = svmio_leftovers::own_mark();
+        let [_, started, space] = *mark.split('.').collect::<Vec<_>>() else { panic!("{mark}") };
+        // Its id is that of a process that started at another time; in another space of ids its owner may live.
+        let left = format!("1.{started}.{space}");
+        let elsewhere = format!("1.{started}.1");
+        let [left, elsewhere] = [left, elsewhere].map(|mark| svmio_leftovers::name(&mark, "benches-abc"));
+        let [left, elsewhere, others] = [&left, &elsewhere, "else"].map(|name| base.path().join(name));
+        [&left, &elsewhere, &others].into_iter().for_each(|directory| fs::create_dir(directory).unwrap());
+        let mut own = None;
+        Place::with(Kind::Disk, base.path(), |place| {
+            assert!(!left.exists() && elsewhere.exists() && others.exists());
+            // As another benchmark does that begins meanwhile.
+            svmio_leftovers::remove_directories_in(base.path());
+            own = Some((place.directory.clone(), place.directory.exists()));
+        })
+        .unwrap();
+        let (own, was_there) = own.unwrap();
+        assert!(was_there && !own.exists());
     }
 }

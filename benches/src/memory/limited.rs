@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-const PREFIX: &str = "svmio-benches-";
+use svmio_leftovers::{name, orphaned_directories, own_mark};
 
 /// A control group, gone when this is dropped.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Limited {
             root if root.is_dir() => (root, "memory.limit_in_bytes"),
             _ => (Path::new("/sys/fs/cgroup"), "memory.max"),
         };
-        let limited = Limited { directory: root.join(format!("{PREFIX}{}", std::process::id())) };
+        let limited = Limited { directory: root.join(name(&own_mark(), "benches")) };
         remove_left(root);
         fs::create_dir(&limited.directory)?;
         fs::write(limited.directory.join(file), bytes.to_string())?;
@@ -41,13 +41,9 @@ impl Limited {
 
 /// Removes the groups of benchmarks that were killed.
 fn remove_left(root: &Path) {
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        if owner.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
-            // Where it cannot be removed, somebody is in it yet.
-            let _ = fs::remove_dir(entry.path());
-        }
+    for group in orphaned_directories(root) {
+        // Where it cannot be removed, somebody is in it yet.
+        let _ = fs::remove_dir(group);
     }
 }
 
@@ -65,10 +61,11 @@ mod tests {
     #[test]
     fn groups_of_killed_benchmarks_are_removed_and_no_others() {
         let root = tempfile::tempdir().unwrap();
-        let mut ended = std::process::Command::new("true").spawn().unwrap();
-        ended.wait().unwrap();
-        let names =
-            [format!("{PREFIX}{}", ended.id()), format!("{PREFIX}{}", std::process::id()), "else".into()];
+        let own = own_mark();
+        let [_, started, space] = *own.split('.').collect::<Vec<_>>() else { panic!("{own}") };
+        // Its id is that of a process that started at another time.
+        let left = format!("1.{started}.{space}");
+        let names = [name(&left, "benches"), name(&own, "benches"), "else".into()];
         let groups = names.map(|name| root.path().join(name));
         groups.iter().for_each(|group| fs::create_dir(group).unwrap());
         remove_left(root.path());

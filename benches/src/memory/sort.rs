@@ -10,7 +10,7 @@ use super::job::{self, NODES, Nodes};
 use super::limited::Limited;
 use crate::aims::{Aim, Extent};
 use crate::figures::Record;
-use crate::files::place::{remove_left, temporary};
+use crate::files::place::temporary;
 use crate::interleaved::medians;
 
 /// How many times what all processes may have in memory the keys take.
@@ -87,7 +87,7 @@ pub fn local(disk: &Path, extent: Extent, record: &mut Record) -> Result<(), Str
     let memory = u64::from(NODES) * (size.limit + OWN);
     let limited = Limited::to(memory).map_err(|error| format!("memory cannot be limited: {error}"))?;
     fs::create_dir_all(disk).map_err(|error| format!("{}: {error}", disk.display()))?;
-    remove_left(disk);
+    svmio_leftovers::remove_directories_in(disk);
     let directory = temporary(disk);
     let below = directory.path().to_string_lossy().into_owned();
     let words = size.words();

@@ -1,4 +1,4 @@
-//! What a run of tests that was killed left behind: processes, and directories that take memory.
+//! What a run of tests, or a benchmark, that was killed left behind: processes, and directories that take memory.
 //!
 //! ```text
 //!   own_mark            ID.START.SPACE of the process that a thing belongs to
@@ -12,7 +12,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -43,7 +43,12 @@ pub fn own_mark() -> String {
 /// # Errors
 /// Where `place` cannot be written to.
 pub fn directory(place: &Path, mark: &str, what: &str) -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix(&format!("{PREFIX}{mark}.{what}")).tempdir_in(place)
+    tempfile::Builder::new().prefix(&name(mark, what)).tempdir_in(place)
+}
+
+/// A name that tells by a mark whose the directory is, and in a word what for.
+pub fn name(mark: &str, what: &str) -> String {
+    format!("{PREFIX}{mark}.{what}")
 }
 
 /// The processes with a mark in one of these variables of their environment whose owner is no more.
@@ -70,14 +75,21 @@ pub fn remove_directories() {
     remove_directories_in(&std::env::temp_dir());
 }
 
-fn remove_directories_in(place: &Path) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(is_orphaned) {
-            // Another run may be removing it as well.
-            let _ = fs::remove_dir_all(entry.path());
-        }
+/// Removes those in another place, such as one on a disk.
+pub fn remove_directories_in(place: &Path) {
+    for left in orphaned_directories(place) {
+        // Another run may be removing it as well.
+        let _ = fs::remove_dir_all(left);
     }
+}
+
+/// The directories in `place` whose owner is no more; none where there is no such place.
+pub fn orphaned_directories(place: &Path) -> Vec<PathBuf> {
+    let is_left = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(is_orphaned)
+    };
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries.filter(is_left).map(|entry| entry.path()).collect()
 }
 
 /// Whether the process of a mark, `ID.START.SPACE...`, is no more.
@@ -158,8 +170,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let left = directory(place.path(), &orphaned(), "").unwrap();
         let ours = directory(place.path(), &own_mark(), "ours-").unwrap();
+        // The first process has an id that another one had before: it did not start then.
+        let of_earlier =
+            directory(place.path(), &format!("1.{}.{}", u64::MAX, own_space()), "earlier-").unwrap();
+        let of_container = directory(place.path(), "1.7.1", "elsewhere-").unwrap();
         fs::write(left.path().join("file"), "text").unwrap();
         remove_directories_in(place.path());
-        assert!(!left.path().exists() && ours.path().exists());
+        let directories = [left, ours, of_earlier, of_container];
+        assert_eq!(directories.map(|directory| directory.path().exists()), [false, true, false, true]);
     }
 }

@@ -27,6 +27,7 @@ type Case = suite::Case<Test>;
 /// Builds and runs the selected part; `only` names programs, none means all.
 pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Result<Tally> {
     selection.check(paths)?;
+    selection.make_wheels(paths)?;
     let tree = Tree::fetch(paths)?;
     let mut all = Vec::new();
     for folder in FOLDERS {

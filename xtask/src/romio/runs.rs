@@ -31,6 +31,7 @@ pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Resu
     if let Some(unknown) = only.iter().find(|name| !PROGRAMS.iter().any(|program| program.name == **name)) {
         bail!("ROMIO has no test program {unknown}");
     }
+    selection.make_wheels(paths)?;
     for mpi in selection.mpis() {
         compile::run(paths, mpi)?;
     }
