@@ -174,8 +174,9 @@ impl<T: Pod> ExclusiveGuard<'_, T> {
         let (values, before) = (bytemuck::cast_slice(&self.values), bytemuck::cast_slice(&self.before));
         let (file, start) = (&self.bound.file, self.bound.range.start.0);
         let mut changes = together(difference::runs(values, before)).into_iter();
-        let written =
-            changes.try_for_each(|run| file.write_at(FileOffset(start + run.start as u64), &values[run]));
+        let mut write = |run: Range<usize>| file.write_at(FileOffset(start + run.start as u64), &values[run]);
+        // What was changed under a lock that was taken away must not go home over what its next holder changed.
+        let written = lock.still_held().and_then(|()| changes.try_for_each(&mut write));
         written.and(lock.release())
     }
 }

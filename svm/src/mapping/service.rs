@@ -157,6 +157,8 @@ impl Service {
 
     /// Sleeps until something has changed, or for a while.
     pub(super) fn wait<'t>(&'t self, table: MutexGuard<'t, Table>) -> MutexGuard<'t, Table> {
+        #[cfg(test)]
+        table.waits.set(table.waits.get() + 1);
         self.changed.wait_timeout(table, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0
     }
 

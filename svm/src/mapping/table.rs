@@ -85,6 +85,9 @@ pub(super) struct Table {
     /// How often the state of a page was asked for.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<u64>,
+    /// How often somebody has waited for what another one was at.
+    #[cfg(test)]
+    pub(super) waits: std::cell::Cell<u64>,
 }
 
 impl Table {
@@ -102,6 +105,8 @@ impl Table {
             tickets: 0,
             #[cfg(test)]
             looks: std::cell::Cell::default(),
+            #[cfg(test)]
+            waits: std::cell::Cell::default(),
         }
     }
 

@@ -56,23 +56,28 @@ impl Service {
         let (mut failed, mut others) = (None, BTreeSet::new());
         while !(todo.is_empty() && others.is_empty()) {
             let mut table = self.table();
-            let (mut batch, mut clean) = (Vec::new(), Vec::new());
+            let (mut batch, mut clean, mut others_now) = (Vec::new(), Vec::new(), Vec::new());
+            let is_last = todo.is_empty();
+            let looked_at = if is_last { &mut others } else { &mut todo };
             // No more than these are looked at while faults wait for the table.
-            for page in std::iter::from_fn(|| todo.pop_first()).take(BATCH) {
+            for page in std::iter::from_fn(|| looked_at.pop_first()).take(BATCH) {
                 match table.state(page) {
                     Some(PageState::Dirty { .. }) => batch.push(page),
                     // Another thread is at it.
-                    Some(PageState::WritingBack { .. }) if after != After::Evict => _ = others.insert(page),
+                    Some(PageState::WritingBack { .. }) if after != After::Evict => others_now.push(page),
                     Some(PageState::Clean | PageState::Ready(_)) if after != After::Keep => clean.push(page),
                     _ => {}
                 }
             }
+            // Only for what is under way while the table is held: of the end of what was before, nobody is told again.
+            let is_to_wait = is_last && batch.is_empty() && clean.is_empty() && !others_now.is_empty();
+            others.extend(others_now);
+            if is_to_wait {
+                drop(self.wait(table));
+                continue;
+            }
             self.drop_pages(&mut table, clean);
             if batch.is_empty() {
-                if todo.is_empty() && !others.is_empty() {
-                    drop(self.wait(table));
-                    todo = std::mem::take(&mut others);
-                }
                 continue;
             }
             let leaving = self.set_out(&mut table, batch);

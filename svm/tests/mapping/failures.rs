@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use svmio_svm::mapping::{Advice, StrictMapping};
+use svmio_svm::mapping::{Advice, Bound, StrictMapping};
 use svmio_svm::{Error, ErrorKind, LockMode};
 use svmio_transport::Rank;
 
@@ -105,6 +105,53 @@ fn what_was_stored_under_a_lock_that_went_with_the_leader_does_not_come_home() {
             let lock = exclusive();
             assert_eq!([load(&mapping, 0), load(&mapping, 1)], [2, 7]);
             lock.release().unwrap();
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn values_that_were_changed_under_a_lock_that_went_with_the_leader_do_not_go_home() {
+    let (_directory, stores) = job::stores(2);
+    job::run([&stores[0], &stores[1], &stores[1]], &cache(), |process| {
+        // However few they are, they go past the cache.
+        process.cluster.set_long_write(Some(1));
+        let file = open(process, &small_segments());
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let bound = Bound::<u8>::new(&file, FileOffset(0), 8).unwrap();
+        let mut held = None;
+        if process.rank() == 2 {
+            // Until its node keeps the lock.
+            for _ in 0..3 {
+                bound.exclusive().unwrap().release().unwrap();
+            }
+            let asked = || process.cluster.statistics().requests.get("lock").copied();
+            let before = asked();
+            let mut guard = bound.exclusive().unwrap();
+            assert_eq!(asked(), before, "its node keeps the lock");
+            guard.fill(1);
+            held = Some(guard);
+        }
+        process.meet();
+        if process.rank() == 0 {
+            for told in [0, 2] {
+                process.job.memberships[told].declare_lost(Rank(1), "the test says so");
+            }
+            let mut guard = bound.exclusive().unwrap();
+            guard.fill(2);
+            guard.release().unwrap();
+        }
+        process.meet();
+        if let Some(held) = held {
+            let error = held.release().unwrap_err();
+            assert!(error.to_string().contains("n1"), "{error}");
+        }
+        process.meet();
+        if process.rank() == 0 {
+            assert_eq!(bound.shared().unwrap()[..], [2; 8], "what the next holder changed");
         }
         process.meet();
     });
