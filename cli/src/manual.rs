@@ -20,6 +20,9 @@ cargo xtask install does so, too.
 
 Exit codes: 0 fine; 1 a page could not be written; 2 wrong command line.";
 
+/// Pages have a date before their source: where it is empty, the source is taken for it.
+const NO_DATE: &str = " ";
+
 /// The arguments of `svmio manual`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,7 +42,8 @@ pub(crate) fn write(arguments: &ManualArguments) -> Result<Outcome, CommandError
     let mut tool = Cli::command().disable_help_subcommand(true);
     tool.build();
     for command in with_those_below(&tool) {
-        let page = Man::new(command.clone()).source(concat!("svmio ", env!("CARGO_PKG_VERSION")));
+        let page =
+            Man::new(command.clone()).date(NO_DATE).source(concat!("svmio ", env!("CARGO_PKG_VERSION")));
         let path = directory.join(page.get_filename());
         let text = text_of(&page, command).map_err(failed("writing", &path))?;
         fs::write(&path, text).map_err(failed("writing", &path))?;

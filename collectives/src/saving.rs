@@ -11,7 +11,7 @@ use serde::Serialize;
 const MODE: u32 = 0o666;
 
 /// Writes a value to a file, which is there whole or as it was: the one that a link points to. What is no file, as a
-/// device or a pipe, is written into.
+/// device or a pipe, is written into, and so is a file whose directory does not let it be replaced.
 pub(crate) fn save(value: &impl Serialize, path: &Path) -> io::Result<()> {
     let path = match path.canonicalize() {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -23,6 +23,15 @@ pub(crate) fn save(value: &impl Serialize, path: &Path) -> io::Result<()> {
         return write(value, fs::File::create(&path)?);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match replace(value, &path, folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && path.exists() => {
+            write(value, fs::File::create(&path)?)
+        }
+        outcome => outcome,
+    }
+}
+
+fn replace(value: &impl Serialize, path: &Path, folder: &Path) -> io::Result<()> {
     let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
     write(value, &mut file)?;
     // Before it takes the other one's place, which a crash would leave with a part of it.

@@ -49,6 +49,7 @@ fn there_is_a_page_for_man_of_every_command() {
     assert_eq!(written, expected);
     for name in &written {
         let page = page(name);
+        assert!(page.contains(" 1 \" \" \"svmio 0."), "the source is behind the date: {page}");
         assert!(page.contains("\n.SH NAME\n") && page.contains("\n.SH SYNOPSIS\n"), "{name}: {page}");
         // What begins with one of these is no text.
         let requests = page.lines().filter(|line| line.starts_with(['.', '\'']));

@@ -1,12 +1,15 @@
 //! `svmio barrier tune`: what it names, and what it writes.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::access::{run_as_nobody_by, set_mode};
 use crate::barrier::{names, with_profile};
-use crate::setting::{PROGRAM, Setting, text};
+use crate::setting::{PROGRAM, Setting, need_root, text};
 
 /// Twenty-four ranks dealt out to five nodes one by one: consecutive ones are never neighbours.
 fn with_dealt_out_ranks() -> Setting {
@@ -68,4 +71,38 @@ fn a_tuned_barrier_is_written_whole_or_not_at_all() {
     fs::write(setting.outside("empty.json"), empty).unwrap();
     let nothing = ["barrier", "tune", "--profile", "empty.json", "--output", "best.json"];
     assert!(setting.complaint(1, &nothing).contains("of no ranks"));
+}
+
+#[test]
+fn a_tuned_barrier_goes_wherever_it_may_be_written() {
+    need_root("runs the program as another user");
+    let setting = with_profile();
+    set_mode(&setting.outside(""), 0o555);
+    set_mode(&setting.outside("machine.json"), 0o644);
+    let tuned = |output: &OsStr| {
+        let arguments = ["barrier", "tune", "--profile", "machine.json", "--output"];
+        run_as_nobody_by(&setting, &arguments, |command| command.arg(output))
+    };
+    // A file that may be written, where none may be made beside it.
+    fs::write(setting.outside("best.json"), "what was there").unwrap();
+    set_mode(&setting.outside("best.json"), 0o666);
+    assert_eq!(tuned("best.json".as_ref()).status.code(), Some(0));
+    let shown = setting.json(&["barrier", "show", "best.json", "--json"]);
+    assert_eq!(shown["ranks"], 16);
+    // What is no file needs no ending.
+    let piped = ["barrier", "tune", "--profile", "machine.json", "--output", "/dev/stdout"];
+    let piped = setting.printed(&piped);
+    assert!(piped.starts_with('{') && piped.contains("the best first"), "{piped}");
+
+    let unnamed = tuned("none.json".as_ref());
+    assert_eq!(unnamed.status.code(), Some(1));
+    assert!(text(&unnamed.stderr).contains("writing none.json: Permission denied"), "{unnamed:?}");
+    // Before it is measured for long.
+    let measured = ["barrier", "profile", "none.json", "--ranks", "2", "--prefix", "false"];
+    let refused = run_as_nobody_by(&setting, &measured, |command| command);
+    assert!(text(&refused.stderr).contains("writing none.json: Permission denied"), "{refused:?}");
+
+    set_mode(&setting.outside(""), 0o777);
+    assert_eq!(tuned(OsStr::from_bytes(b"b\xff.json")).status.code(), Some(0));
+    assert!(setting.outside("").join(OsStr::from_bytes(b"b\xff.json")).exists());
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use serde::Serialize;
 use svmio_collectives::{Candidate, Choice, compose, tune_on};
@@ -31,7 +32,7 @@ pub(crate) struct TuneArguments {
     top: u32,
 
     /// Also write the best one to a file
-    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath, value_parser = readable)]
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath, value_parser = PathBufValueParser::new().try_map(readable))]
     output: Option<PathBuf>,
 
     /// JSON instead of tables, times in seconds
@@ -96,12 +97,13 @@ fn row(candidate: &Candidate) -> Row {
     Row::predicted(&barrier, &candidate.prediction)
 }
 
-/// A file that other commands tell from an algorithm.
-fn readable(text: &str) -> Result<PathBuf, String> {
-    match text.parse() {
-        Ok(Wanted::File(path)) => Ok(path),
-        _ => Err("other commands take it for a barrier's file only where its name ends in .json".into()),
+/// A file that other commands tell from an algorithm; or what is none, as a pipe.
+fn readable(path: PathBuf) -> Result<PathBuf, &'static str> {
+    let is_other = || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    if path.as_os_str().as_encoded_bytes().ends_with(Wanted::ENDING.as_bytes()) || is_other() {
+        return Ok(path);
     }
+    Err("other commands take it for a barrier's file only where its name ends in .json")
 }
 
 impl Tuned {

@@ -26,6 +26,11 @@ pub(super) struct Named {
     pub(super) schedule: Schedule,
 }
 
+impl Wanted {
+    /// What a file's name ends in.
+    pub(super) const ENDING: &str = ".json";
+}
+
 impl FromStr for Wanted {
     type Err = AlgorithmError;
 
@@ -33,7 +38,7 @@ impl FromStr for Wanted {
         Ok(match text {
             "composed" => Self::Composed,
             "tuned" => Self::Tuned,
-            file if file.ends_with(".json") => Self::File(file.into()),
+            file if file.ends_with(Self::ENDING) => Self::File(file.into()),
             algorithm => Self::Algorithm(algorithm.parse()?),
         })
     }

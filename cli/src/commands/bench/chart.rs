@@ -167,7 +167,7 @@ impl Chart {
 /// That a diagram can be put at `path`, for somebody who is about to measure for long what is in it.
 ///
 /// # Errors
-/// [`CommandError::Plot`] where there is no directory for it, or one of its name.
+/// [`CommandError::Plot`] where there is no directory for it, or one of its name, or nothing may be written there.
 pub(crate) fn check_place(path: &Path) -> Result<(), CommandError> {
     obstacle(path).map_or(Ok(()), |obstacle| Err(plot_error(path, obstacle.to_string())))
 }
