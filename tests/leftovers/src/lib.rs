@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Nothing else is touched: a mark names its owner by its id and by when it started, since ids come again, and by the
-//! space of ids that it is in, as of a container: what is of another space is left to those who can see its owner.
+//! space of ids that it is in, as of a container, or of another machine: what is of another space is left to those who
+//! can see its owner.
 
 use std::fs;
 use std::io;
@@ -102,10 +103,14 @@ fn is_orphaned(mark: &str) -> bool {
     space == own_space() && u32::try_from(id).is_ok_and(|id| start_time(id) != Some(started))
 }
 
-/// The space of ids of processes that this one is in.
+/// The space of ids of processes that this one is in: no other one's of this machine, nor of one that shares a file
+/// system with it, whose first space has the same number.
 fn own_space() -> u64 {
     // Where the kernel has no such spaces, there is one.
-    fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
+    let of_machine = fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino());
+    // Where a machine has no name, it is taken for the only one.
+    let name = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    of_machine ^ name.get(..16).and_then(|half| u64::from_str_radix(half, 16).ok()).unwrap_or(0)
 }
 
 /// When a process that has not ended started, in the kernel's ticks.
