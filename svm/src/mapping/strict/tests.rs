@@ -133,8 +133,10 @@ fn homes_know_of_few_copies_that_have_gone() {
         process.meet();
         if let Some(mapping) = mapping {
             mapping.refresh().unwrap();
-            let known = strict_pages(process, &file);
-            assert!(known < 256, "of {known} pages, of which no mapping has any");
+            // What is fetched ahead late may have word of some on its way; who looks on for ever is told by the job.
+            while strict_pages(process, &file) >= 256 {
+                std::thread::yield_now();
+            }
             mapping.unmap().unwrap();
         }
         process.meet();
