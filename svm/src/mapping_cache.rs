@@ -2,7 +2,8 @@
 //!
 //! A mapping costs some ten microseconds to make and keeps its page tables while it lives, so that a file
 //! that is opened again finds its pages where they were. The least recently used ones go when there are
-//! more than `SVMIO_MAPPINGS` (default 256); each holds one file descriptor.
+//! more than `SVMIO_MAPPINGS` (default 256); each holds one file descriptor. Fewer are kept once there was none left for
+//! another one: what a program has open besides may leave room for few.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lru::LruCache;
+use rustix::io::Errno;
 
 use crate::segment::{Inode, Segment};
 use crate::units::{FileId, SegmentIndex};
@@ -50,6 +52,30 @@ thread_local! {
 #[cfg(test)]
 pub(crate) fn made_by_this_thread() -> u64 {
     MADE.get()
+}
+
+/// Has a segment's file opened: where there are no descriptors left, kept mappings give theirs back for it.
+pub(crate) fn with_descriptor<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match open() {
+            // Another thread may have had what was given back, or somebody uses what was kept.
+            Err(Errno::MFILE | Errno::NFILE) if keep_fewer() => {}
+            opened => return opened,
+        }
+    }
+}
+
+/// Keeps a quarter less of the mappings from now on: what else is to be opened finds room, too. Says whether there were
+/// any.
+fn keep_fewer() -> bool {
+    let mut cache = cache();
+    let count = cache.len();
+    let least_used: Vec<_> = (0..count.div_ceil(4)).map_while(|_| cache.pop_lru()).collect();
+    if let Some(most) = NonZeroUsize::new(cache.len()) {
+        cache.resize(most);
+    }
+    drop(cache);
+    !least_used.is_empty()
 }
 
 /// The mapping through which this process may write to the file `inode`, whatever that is now.

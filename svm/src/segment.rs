@@ -158,6 +158,11 @@ impl Segment {
         self.map.has_large_page()
     }
 
+    /// The file that has its storage.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// A descriptor of the segment's file for somebody else.
     pub(crate) fn reopened(&self) -> io::Result<File> {
         self.file.try_clone()

@@ -62,7 +62,7 @@ impl Attachment {
         // Whoever else makes it does the same.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        rustix::fs::openat(&self.directory, name, flags, mode)
+        mapping_cache::with_descriptor(|| rustix::fs::openat(&self.directory, name.as_str(), flags, mode))
             .map_err(io::Error::from)
             .and_then(|file| File::from(file).set_len(bytes))
             .map_err(|e| self.adding(index, e))
@@ -154,8 +154,10 @@ impl Attachment {
             let path = || self.path().join(object::segment_name(index));
             let subject = || format!("mapping segment {index} of {}", self.name);
             let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY } | OFlags::CLOEXEC;
-            let opened =
-                rustix::fs::openat(&self.directory, object::segment_name(index), flags, Mode::empty());
+            let name = object::segment_name(index);
+            let opened = mapping_cache::with_descriptor(|| {
+                rustix::fs::openat(&self.directory, name.as_str(), flags, Mode::empty())
+            });
             let file = File::from(opened.map_err(|e| match e {
                 rustix::io::Errno::NOENT => Error::MissingSegment {
                     name: self.name.clone(),

@@ -363,6 +363,13 @@ impl Agent {
         self.files.known(file).map_or(0, |served| served.directory.lock().unwrap().pages())
     }
 
+    /// Runs something while questions about pages of a file that is mapped strictly are not answered.
+    pub(super) fn hold_strict_pages(&self, file: crate::units::FileId, meanwhile: impl FnOnce()) {
+        let served = self.files.known(file).unwrap();
+        let _held = served.directory.lock().unwrap();
+        meanwhile();
+    }
+
     /// Has so many of the next questions for orders, and reports of what was ordered, fail, as where it lacks
     /// descriptors.
     pub(super) fn refuse_strict(&self, count: u32) {

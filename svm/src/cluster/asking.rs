@@ -129,6 +129,11 @@ impl Context {
         self.client.wait(question, self.roster.name(node), take)
     }
 
+    /// Whether waiting for the answer ends at once.
+    pub(super) fn is_answered(&self, question: &Question) -> bool {
+        self.client.is_answered(question)
+    }
+
     /// Asks, without waiting for the answer.
     pub(super) fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Question> {
         let leader = self.roster.leader(node);

@@ -209,6 +209,12 @@ impl Client {
         Ok(reply)
     }
 
+    /// Whether the answer has come, as far as somebody receives, or comes no more.
+    pub(super) fn is_answered(&self, question: &Question) -> bool {
+        matches!(self.state().open.get(&question.number), Some(Open::Answered(_)))
+            || self.answers.check(question.to).is_err()
+    }
+
     fn wait_for_bytes(&self, question: &Question) -> svmio_transport::Result<Vec<u8>> {
         let mut state = self.state();
         loop {

@@ -111,16 +111,20 @@ impl SharedFile {
         taken.ok_or_else(|| self.out_of_place(home))
     }
 
+    /// Whether waiting for the answer ends at once.
+    pub(crate) fn is_answered(&self, asked: &AskedAhead) -> bool {
+        self.cluster().context().is_answered(&asked.question)
+    }
+
     /// Tells a home what copies went, of pages of `length` bytes.
-    pub(crate) fn tell_gone(
+    pub(crate) fn begin_tell_gone(
         &self,
         (home, mapping): (NodeIndex, MappingNumber),
         length: usize,
         gone: Vec<Gone>,
-    ) -> Result<()> {
+    ) -> Result<AskedAhead> {
         // With a wish for nothing.
-        let asked = self.begin_acquire_ahead((home, mapping), length, (Vec::new(), 0, gone))?;
-        self.finish_acquire_ahead(asked, |_, _| ())
+        self.begin_acquire_ahead((home, mapping), length, (Vec::new(), 0, gone))
     }
 
     /// Tells a home what was done, as it had ordered, for the `number`th time.

@@ -299,3 +299,8 @@ fn a_lock_that_was_not_kept_after_all_outlives_the_leader_in_whose_name_it_was_a
 pub(crate) fn strict_pages(process: &Process<'_>, file: &File) -> usize {
     process.cluster.agent.as_ref().unwrap().strict_pages(file.id())
 }
+
+/// Runs something while that agent answers no questions about the file's pages that are mapped strictly.
+pub(crate) fn hold_strict_pages(process: &Process<'_>, file: &File, meanwhile: impl FnOnce()) {
+    process.cluster.agent.as_ref().unwrap().hold_strict_pages(file.id(), meanwhile);
+}

@@ -85,7 +85,6 @@ impl Service {
             return Ok(self.note(index, Place::Here));
         }
         let failed = |e| self.failed(format!("mapping segment {index}"), e);
-        let file = stored.reopened().map_err(failed)?;
         let pages = self.pages_of(index);
         let mut table = self.table();
         match table.segments.get(&index).map(|segment| segment.place) {
@@ -98,7 +97,7 @@ impl Service {
             Some(place @ (Place::Direct | Place::Here)) => return Ok(place),
             _ => {}
         }
-        match self.memory.map(&pages, &file, self.within(pages.start)) {
+        match self.memory.map(&pages, stored.file(), self.within(pages.start)) {
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                 tracing::info!("segment {index} of {} is not mapped: {error}", self.file.name());
                 let segment = table.segments.entry(index).or_insert_with(|| Segment::new(Place::Here));

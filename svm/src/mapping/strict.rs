@@ -8,7 +8,8 @@
 //!                            ├─ ahead     copies for loads that nobody waits for yet  ◄── rows of faults
 //!                            ├─ orders    what homes want back                      ◄── a thread for each home
 //!                            │  └─ returning  what is on its way home by that      ──► flush waits for it
-//!                            └─ leaving   pages that go home unasked                ◄── flush, refresh, room, the end
+//!                            ├─ leaving   pages that go home unasked                ◄── flush, refresh, room, the end
+//!                            └─ telling   of copies that went                       ──► homes, which may forget them
 //!
 //!   at each home: the agent, with a directory of its pages (cluster/agent/directory.rs)
 //! ```
@@ -21,6 +22,7 @@ mod orders;
 mod pages;
 mod returning;
 mod serving;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,6 +47,7 @@ use super::twins::Twins;
 use super::wanted::Ahead;
 
 use pages::Pages;
+use telling::Telling;
 
 /// How long a thread sleeps at most before it looks again, whatever it waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -154,6 +157,7 @@ struct Keeper {
     changed: Condvar,
     limit: usize,
     ahead: Ahead,
+    telling: Telling,
     on_loss: Option<OnLoss>,
     /// The homes that have been asked for pages, and who does what they order.
     listeners: Mutex<BTreeMap<NodeIndex, JoinHandle<()>>>,
@@ -210,6 +214,7 @@ impl StrictMapping {
             changed: Condvar::new(),
             limit,
             ahead: Ahead::default(),
+            telling: Telling::default(),
             on_loss: options.on_loss.clone(),
             listeners: Mutex::default(),
             is_stopping: AtomicBool::new(false),
@@ -268,7 +273,7 @@ impl StrictMapping {
     pub fn refresh(&self) -> Result<()> {
         self.keeper.file.refresh()?;
         self.keeper.leave_all()?;
-        self.keeper.tell_gone();
+        self.keeper.tell_gone_and_wait();
         self.keeper.cure()
     }
 

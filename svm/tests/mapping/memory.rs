@@ -1,5 +1,7 @@
 //! One thing at a time.
 
+use std::ops::Range;
+
 use svmio_svm::mapping::Region;
 
 use super::*;
@@ -183,6 +185,40 @@ fn what_its_home_has_mapped_and_not_touched_is_fetched_once() {
         }
         mapping.barrier(&mut meeting(process)).unwrap();
         assert_eq!(load(&mapping, 3), 6);
+        process.meet();
+    });
+}
+
+#[test]
+fn what_is_only_foreseen_of_its_home_is_not_told_of_as_changed() {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        // The first is the other one's, the second this one's.
+        let (first, second) = (0..SEGMENT, SEGMENT..2 * SEGMENT);
+        let own = if process.rank() == 0 { &second } else { &first };
+        file.write_at(FileOffset(own.start), &[5; SEGMENT as usize]).unwrap();
+        process.sync(&file).unwrap();
+        let mapping = map(&file, 2 * SEGMENT, &MappingOptions::new());
+        mapping.barrier(&mut meeting(process)).unwrap();
+        let load_all = |range: &Range<u64>| {
+            range.clone().step_by(PAGE as usize).for_each(|at| assert_eq!(load(&mapping, at), 5));
+        };
+        if process.rank() == 0 {
+            load_all(&first);
+            // Whatever was foreseen is looked at before.
+            mapping.fetch(FileOffset(first.start)..FileOffset(first.end)).unwrap().wait().unwrap();
+        }
+        for _ in 0..2 {
+            mapping.barrier(&mut meeting(process)).unwrap();
+            if process.rank() == 1 {
+                load_all(&second);
+            }
+        }
+        if process.rank() == 1 {
+            let statistics = mapping.statistics();
+            assert_eq!(statistics.fetched + statistics.fetched_ahead, SEGMENT / PAGE, "{statistics:?}");
+        }
         process.meet();
     });
 }

@@ -13,6 +13,7 @@
 //! Nothing here waits or sends: what is to be done is returned.
 
 mod concerns;
+mod page;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -21,6 +22,7 @@ use svmio_transport::Rank;
 use crate::cluster::wire::{Order, PagePlace, Wish};
 
 use concerns::Concerns;
+use page::{Page, Serving};
 
 /// The most orders that are told at a time: what is answered, pages of bytes, goes into one message.
 const MOST_ORDERS: usize = 64;
@@ -66,37 +68,6 @@ pub(super) struct Directory {
     /// Mappings that have ended while they did not ask for orders. They do so once more. Those that had been told some
     /// bring before what they had been asked for: until then it is waited for.
     ended: BTreeSet<Party>,
-}
-
-/// One page. The default is one that nobody has.
-#[derive(Debug, Default)]
-struct Page {
-    copies: Copies,
-    /// The only copy may be stored into.
-    is_exclusive: bool,
-    // Few pages have these, and there may be many pages.
-    serving: Option<Box<Serving>>,
-    queue: VecDeque<Asked>,
-    lost: Option<Box<Loss>>,
-}
-
-/// Who has a copy, and by which wish; few have.
-#[derive(Debug, Default)]
-struct Copies(Vec<(Party, u64)>);
-
-/// A wish that waits for others to give up their copies.
-#[derive(Debug)]
-struct Serving {
-    /// `None` where who asked is lost.
-    asked: Option<Asked>,
-    awaited: BTreeSet<Party>,
-}
-
-/// What this rank stored into a page is lost; each is told once.
-#[derive(Debug)]
-struct Loss {
-    rank: Rank,
-    told: BTreeSet<Party>,
 }
 
 /// What a mapping is told.
@@ -308,8 +279,8 @@ impl Directory {
             && let Some(asked) = page.queue.pop_front()
         {
             let is_in_the_way = asked.wish.is_exclusive || page.is_exclusive;
-            let others = page.copies.0.iter().filter(|(party, _)| is_in_the_way && *party != asked.party);
-            let others: Vec<_> = others.copied().collect();
+            let others = page.copies.iter().filter(|(party, _)| is_in_the_way && *party != asked.party);
+            let others: Vec<_> = others.collect();
             if others.is_empty() {
                 acts.push(page.fulfil(asked));
                 if !page.concerns(asked.party) {
@@ -337,74 +308,11 @@ impl Directory {
             self.concerns.remove(party, place);
         }
         let is_nothing = |page: &Page| {
-            page.copies.0.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
+            page.copies.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
         };
         if self.pages.get(&place).is_some_and(is_nothing) {
             self.pages.remove(&place);
         }
-    }
-}
-
-impl Page {
-    /// Whether that mapping has a copy, wants one, or is waited for.
-    fn concerns(&self, party: Party) -> bool {
-        let is_served = |serving: &Serving| {
-            serving.awaited.contains(&party) || serving.asked.is_some_and(|asked| asked.party == party)
-        };
-        self.copies.has(party)
-            || self.serving.as_deref().is_some_and(is_served)
-            || self.queue.iter().any(|asked| asked.party == party)
-    }
-
-    /// A copy goes, or is one for loads from now on.
-    fn give_up(&mut self, party: Party, keeps: bool) {
-        if self.copies.has(party) {
-            self.is_exclusive = false;
-            if !keeps {
-                self.copies.remove(party);
-            }
-        }
-    }
-
-    /// What `rank` stored is lost.
-    fn spoil(&mut self, rank: Rank) {
-        self.lost = Some(Box::new(Loss { rank, told: BTreeSet::new() }));
-    }
-
-    /// Nobody is in the way.
-    fn fulfil(&mut self, asked: Asked) -> Act {
-        let (party, wish) = (asked.party, asked.wish);
-        if let Some(loss) = &mut self.lost
-            && loss.told.insert(party)
-        {
-            return Act::Refuse { asked, lost: loss.rank };
-        }
-        let has_bytes = wish.has_copy && self.copies.has(party);
-        self.copies.insert(party, wish.ticket);
-        self.is_exclusive = wish.is_exclusive;
-        Act::Grant { asked, has_bytes: !has_bytes }
-    }
-}
-
-impl Copies {
-    fn ticket(&self, party: Party) -> Option<u64> {
-        self.0.iter().find(|(of, _)| *of == party).map(|(_, ticket)| *ticket)
-    }
-
-    fn has(&self, party: Party) -> bool {
-        self.ticket(party).is_some()
-    }
-
-    fn insert(&mut self, party: Party, ticket: u64) {
-        self.remove(party);
-        if self.0.is_empty() {
-            self.0.reserve_exact(1);
-        }
-        self.0.push((party, ticket));
-    }
-
-    fn remove(&mut self, party: Party) {
-        self.0.retain(|(of, _)| *of != party);
     }
 }
 

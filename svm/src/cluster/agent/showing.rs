@@ -25,7 +25,7 @@ impl Agent {
         let Some(row) = row else { return Ok(Reply::Shown(None)) };
         let path = attachment.path().join(object::segment_name(index));
         let failed = |e| Error::io(format!("looking at segment {index} of {}", attachment.name()), &path, e);
-        let found = segment.reopened().and_then(|file| file.metadata()).map_err(failed)?;
+        let found = segment.file().metadata().map_err(failed)?;
         let identity = (BootId::current()?.0, found.dev(), found.ino());
         let (path, version) =
             (path.as_os_str().as_bytes().to_vec(), row.word_of(self.context.roster.node_of(from)));

@@ -163,19 +163,6 @@ impl Keeper {
         }
     }
 
-    /// Tells homes of copies that went, where there are many; nothing is held meanwhile.
-    pub(super) fn tell_gone(&self) {
-        let Some(shared) = self.file.shared() else { return };
-        loop {
-            let many = self.pages().many_gone();
-            let Some((home, gone)) = many else { return };
-            if let Err(error) = shared.tell_gone((home, self.number), self.memory.page(), gone) {
-                // It finds out when it orders them given up.
-                tracing::debug!("a home of {} is not told of copies that went: {error}", self.file.name());
-            }
-        }
-    }
-
     fn send_all(&self, todo: &[u64], after: After) -> Result<()> {
         let mut outcome = Ok(());
         for some in todo.chunks(BATCH) {

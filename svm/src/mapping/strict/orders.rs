@@ -175,6 +175,8 @@ impl Keeper {
 
     /// Ends the part that this mapping has at each home.
     pub(super) fn withdraw(&self) {
+        // Nobody else takes the answers.
+        self.await_told();
         let listeners = std::mem::take(&mut *self.listeners());
         for (home, listener) in listeners {
             if let Some(shared) = self.file.shared()

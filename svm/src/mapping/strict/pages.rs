@@ -216,9 +216,14 @@ impl Pages {
         }
     }
 
-    /// What a home is to be told by itself.
-    pub(super) fn many_gone(&mut self) -> Option<(NodeIndex, Vec<Gone>)> {
-        let home = *self.gone.iter().find(|(_, gone)| gone.len() >= MOST_GONE)?.0;
+    /// What one of the homes that `may_be_told` is to be told by itself.
+    pub(super) fn many_gone(
+        &mut self,
+        may_be_told: impl Fn(NodeIndex) -> bool,
+    ) -> Option<(NodeIndex, Vec<Gone>)> {
+        let is_meant =
+            |(home, gone): &(&NodeIndex, &Vec<Gone>)| gone.len() >= MOST_GONE && may_be_told(**home);
+        let home = *self.gone.iter().find(is_meant)?.0;
         Some((home, self.gone_from(home)))
     }
 

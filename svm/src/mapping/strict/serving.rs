@@ -162,11 +162,10 @@ impl Keeper {
         let range = start..start + (pages.end - pages.start) * size;
         // No load or store may need storage that there is none of. What is around the pages may lack it on a full disk.
         stored.allocate_to_map(range.clone()).or_else(|_| stored.allocate(range)).map_err(failed)?;
-        let file = stored.reopened().map_err(failed)?;
         let mut known = self.pages();
         if let Entry::Vacant(unknown) = known.homes.entry(index) {
             // Before it is known for one that is in place: who touches it then is only woken.
-            self.memory.map(&pages, &file, start).map_err(failed)?;
+            self.memory.map(&pages, stored.file(), start).map_err(failed)?;
             unknown.insert(Home::Direct);
             // What could not be had before is there, and is not to be cured.
             pages.for_each(|page| _ = known.remove(page));

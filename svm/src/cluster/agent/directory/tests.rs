@@ -87,7 +87,7 @@ impl World {
             let awaited = page.serving.iter().flat_map(|serving| serving.awaited.iter().copied());
             let asked =
                 page.serving.iter().filter_map(|serving| serving.asked).chain(page.queue.iter().copied());
-            let copies = page.copies.0.iter().map(|(party, _)| *party);
+            let copies = page.copies.iter().map(|(party, _)| party);
             let parties = copies.chain(awaited).chain(asked.map(|asked| asked.party));
             parties.map(|party| (party, *place)).collect::<Vec<_>>()
         };
