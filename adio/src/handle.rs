@@ -19,6 +19,7 @@ use crate::own_atomic_mode::WithoutRomios;
 use crate::placement::Rule;
 use crate::placing::Asking;
 use crate::split::Split;
+use crate::turn::Turn;
 use crate::venue::{Company, Venue};
 use crate::visibility::Visibility;
 
@@ -65,6 +66,9 @@ pub(crate) struct Handle {
     /// Whether hints were given since the file was opened.
     has_new_hints: AtomicBool,
     locks: Mutex<Vec<Held>>,
+    /// Opening its shared pointer, which ROMIO lets several threads do at once: they would lock it by one handle and
+    /// unlock it by another.
+    pub(crate) opening_pointer: Turn,
     /// Accesses that go on in the background.
     pub(crate) under_way: Arc<UnderWay>,
     pub(crate) split: Split,
@@ -108,6 +112,7 @@ impl Handle {
             without_sequential: WithoutRomios::default(),
             has_new_hints,
             locks,
+            opening_pointer: Turn::default(),
             under_way,
             split: Split::default(),
             pointer: Mutex::default(),

@@ -101,6 +101,7 @@ mod standing_in;
 mod strided;
 pub mod table;
 mod telling;
+mod turn;
 mod venue;
 mod view;
 pub mod viewing;

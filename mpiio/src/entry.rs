@@ -282,7 +282,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
         let (offset, whence) = match A::opened(file).filter(askable) {
             Some(fd) => {
                 // SAFETY: as above.
-                let (code, _) = unsafe { mpi.shared_pointer(file) };
+                let (code, _) = unsafe { pointer::shared(mpi, fd, file) };
                 svmio_adio::settle();
                 // SAFETY: as above.
                 let code = unsafe { agree(mpi, file, code) };

@@ -66,7 +66,9 @@ pub use initialize::{initialized, initializing};
 pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use reading::{file_iread, file_read};
-pub use shared::{file_iread_shared, file_iwrite_shared, file_read_shared, file_write_shared};
+pub use shared::{
+    file_iread_shared, file_iwrite_shared, file_position_shared, file_read_shared, file_write_shared,
+};
 pub use size::file_set_size;
 pub use view::{file_get_view, file_set_view};
 pub use warming::warm_up;
