@@ -90,6 +90,14 @@ fn permitted<A: Abi>(
     if bytes != 0 && bytes.checked_rem(unit) != Some(0) {
         return refused(&format!("{bytes} bytes of a file type are no multiple of {unit} bytes of an etype"));
     }
+    // ROMIO gets it as it is then, and ends the job, as it does not know how such types are made.
+    if fd.is_sequential() && mpi.is_predefined(filetype) && !flatten::is_elementary(mpi, filetype) {
+        return refused_as(
+            ErrorClass::Unsupported,
+            "in sequential mode ROMIO takes no predefined file type with gaps, as MPI_DOUBLE_INT: one of the same \
+             parts that MPI_Type_create_struct makes will do",
+        );
+    }
     let is_written = fd.orig_access_mode & (amode::WRONLY | amode::RDWR) != 0;
     for (kind, datatype) in [("etype", etype), ("file type", filetype)] {
         // The accesses tell which types cannot be used, and why.
@@ -163,14 +171,13 @@ pub unsafe fn set_view<A: Abi>(
 ) -> c_int {
     // ROMIO divides by it, also where an etype has no data: it is given one of a byte then.
     let unit = mpi.type_size(etype).max(1);
-    let gap_in_etype = (!mpi.is_predefined(etype)).then_some(0);
+    let gap_in_etype = (!flatten::is_elementary(mpi, etype)).then_some(0);
     // SAFETY: the caller vouches for the file.
     let gap = gap_in(mpi, unsafe { &*fd }, filetype);
     // All that may fail comes before, so that no rank fails alone in what all do together.
     let substitutes = [(etype, gap_in_etype), (filetype, gap)].map(|(datatype, gap)| {
         let simple = mpi.datatype_with_gap(unit, gap?).ok()?;
-        let own = mpi.duplicate(datatype).inspect_err(|_| mpi.free_datatype(simple)).ok()?;
-        flatten::share(mpi, datatype, own);
+        let own = held_by_view(mpi, datatype).inspect_err(|_| mpi.free_datatype(simple)).ok()?;
         Some(Substitute { simple, own })
     });
     let given = |substitute: Option<Substitute<A>>, datatype| substitute.map_or(datatype, |to| to.simple);
@@ -194,7 +201,7 @@ pub unsafe fn set_view<A: Abi>(
     for substitute in substitutes.iter().flatten() {
         mpi.free_datatype(substitute.simple);
         if code != SUCCESS {
-            mpi.free_datatype(substitute.own);
+            let_go(mpi, substitute.own);
         }
     }
     if code != SUCCESS {
@@ -257,7 +264,23 @@ impl<A: Abi> Held<A> {
     }
 }
 
-/// What ROMIO gets in the place of a type of the program's, and what takes that place then: another handle of it.
+/// A handle of `datatype` that lasts as long as a view, until [`let_go`]: of a predefined type its only one, which
+/// programs are to find again in the view.
+fn held_by_view<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Datatype<A>, Failure> {
+    if mpi.is_predefined(datatype) {
+        return Ok(datatype);
+    }
+    mpi.duplicate(datatype).inspect(|own| flatten::share(mpi, datatype, *own))
+}
+
+/// Gives up what [`held_by_view`] returned.
+fn let_go<A: Abi>(mpi: &Mpi<A>, own: Datatype<A>) {
+    if !mpi.is_predefined(own) {
+        mpi.free_datatype(own);
+    }
+}
+
+/// What ROMIO gets in the place of a type of the program's, and what takes that place then: a handle of it.
 #[derive(Debug, Clone, Copy)]
 struct Substitute<A: Abi> {
     simple: Datatype<A>,
@@ -319,7 +342,7 @@ pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl F
 /// After ROMIO has given up a view.
 pub fn finish<A: Abi>(mpi: &Mpi<A>, before: PutBack<A>) {
     for (own, _) in before.types.into_iter().flatten() {
-        mpi.free_datatype(own);
+        let_go(mpi, own);
     }
 }
 
@@ -343,11 +366,11 @@ fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
     }
 }
 
-/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types as they are, those that cannot
-/// be used and, in sequential mode, all with data: it finds by the program's own where the next view begins.
+/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types without gaps as they are, those
+/// that cannot be used and, in sequential mode, all with data: it finds by the program's own where the next view begins.
 fn gap_in<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, filetype: Datatype<A>) -> Option<isize> {
     let bytes = mpi.type_size(filetype);
-    if mpi.is_predefined(filetype) || (fd.is_sequential() && bytes != 0) {
+    if flatten::is_elementary(mpi, filetype) || (fd.is_sequential() && bytes != 0) {
         return None;
     }
     let shape = flatten::of(mpi, filetype).ok()?;
