@@ -117,6 +117,7 @@ pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
 pub use initializing::{MISSING, initializing_function, meet};
+pub use modes::demand_opened_for;
 pub use opening::agreed;
 pub use ordered::{after_ordered_access, check_ordered_part, exchange};
 pub use outcome::note_collective_write;
