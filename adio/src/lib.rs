@@ -94,6 +94,7 @@ pub mod plug;
 pub mod pointer;
 mod progress;
 pub mod reopening;
+mod representation;
 mod resizing;
 mod shared_pointer;
 pub mod split;

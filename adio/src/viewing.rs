@@ -19,6 +19,7 @@ use crate::flatten::{self, Cursor, Runs, Shape};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::pointer;
+use crate::representation::Representation;
 use crate::shared_pointer;
 
 /// Before the ranks of the file `fd` set a view, this one from `displacement` on, with data in the `representation` of
@@ -112,8 +113,7 @@ fn permitted<A: Abi>(
 
 /// Whether ROMIO knows data in the `representation` of that name.
 fn is_known<A: Abi>(fd: &RomioFile<A>, representation: Option<&CStr>) -> Result<(), Failure> {
-    const KNOWN: [&CStr; 6] = [c"native", c"NATIVE", c"external32", c"EXTERNAL32", c"internal", c"INTERNAL"];
-    if representation.is_some_and(|name| KNOWN.contains(&name)) {
+    if representation.and_then(Representation::named).is_some() {
         return Ok(());
     }
     let named = representation.map_or("NULL".into(), CStr::to_string_lossy);
@@ -159,7 +159,8 @@ fn never_goes_back(shape: &Shape) -> bool {
     true
 }
 
-/// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use; within [`replacing`].
+/// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use, with data in the `representation`
+/// of that name; within [`replacing`].
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and the datatypes are the program's.
@@ -167,6 +168,7 @@ pub unsafe fn set_view<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
     (etype, filetype): (Datatype<A>, Datatype<A>),
+    representation: Option<&CStr>,
     stock: impl FnOnce(Datatype<A>, Datatype<A>) -> c_int,
 ) -> c_int {
     // ROMIO divides by it, also where an etype has no data: it is given one of a byte then.
@@ -187,7 +189,7 @@ pub unsafe fn set_view<A: Abi>(
     let outcome = stock(given[0], given[1]);
     // Also where it is refused: the view of before is in force then, of whose representation ROMIO has not heard.
     // SAFETY: the caller vouches for the file.
-    let is_external32 = unsafe { &mut *fd }.take_external32();
+    unsafe { &mut *fd }.hide_external32();
     let code = match outcome {
         // SAFETY: as above.
         SUCCESS if before.is_still_there(mpi, unsafe { &mut *fd }, given) => {
@@ -212,9 +214,10 @@ pub unsafe fn set_view<A: Abi>(
     let [of_etype, of_filetype] = fd.types();
     let replace = |place, by: Option<Substitute<A>>| by.map(|by| std::mem::replace(place, by.own));
     let romios: Romios<A> = [replace(of_etype, substitutes[0]), replace(of_filetype, substitutes[1])];
+    let representation = representation.and_then(Representation::named).unwrap_or(Representation::Native);
     if let Ok(handle) = handle::of(fd) {
         *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
-        handle.set_external32(is_external32);
+        handle.representation.set(representation);
     }
     if substitutes[1].is_some()
         && let Err(failure) = pointer::seek(mpi, fd, 0)
@@ -232,7 +235,8 @@ pub unsafe fn set_view<A: Abi>(
 pub unsafe fn hidden_representation<A: Abi>(fd: *const RomioFile<A>) -> Option<&'static CStr> {
     // SAFETY: the caller vouches for the file.
     let handle = handle::of(unsafe { &*fd }).ok()?;
-    handle.is_external32().then_some(c"external32")
+    let representation = handle.representation.get();
+    (representation != Representation::Native).then(|| representation.name())
 }
 
 /// The etype and the file type that ROMIO has, and whether they are predefined ones. MPICH 5 returns success for a view

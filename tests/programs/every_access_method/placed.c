@@ -280,6 +280,10 @@ void test_converted(const char *name) {
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     MPI_OK(MPI_File_get_view(file, &from, &etype, &filetype, representation));
     HOLDS(strcmp(representation, "native") == 0);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "internal", MPI_INFO_NULL));
+    MPI_FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "inner", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
+    MPI_OK(MPI_File_get_view(file, &from, &etype, &filetype, representation));
+    CHECK(strcmp(representation, "internal") == 0, "%s", representation);
     doing = "";
     MPI_OK(MPI_File_close(&file));
 }
