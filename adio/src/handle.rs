@@ -18,7 +18,9 @@ use crate::outcome::{Heading, Outcome, Unheard};
 use crate::own_atomic_mode::WithoutRomios;
 use crate::placement::Rule;
 use crate::placing::Asking;
+use crate::representation::{OfView, Representation};
 use crate::split::Split;
+use crate::turn::Turn;
 use crate::venue::{Company, Venue};
 use crate::visibility::Visibility;
 
@@ -56,8 +58,8 @@ pub(crate) struct Handle {
     pub(crate) may_be_kept: bool,
     /// Whether the file is in atomic mode.
     is_atomic: AtomicBool,
-    /// Whether the view's data are in `external32`, of which ROMIO does not hear, see [`crate::converting`].
-    is_external32: AtomicBool,
+    /// How the view's data are represented.
+    pub(crate) representation: OfView,
     /// The calls for which ROMIO does not hear of atomic mode.
     pub(crate) without_romios: WithoutRomios,
     /// The same for sequential mode.
@@ -65,6 +67,9 @@ pub(crate) struct Handle {
     /// Whether hints were given since the file was opened.
     has_new_hints: AtomicBool,
     locks: Mutex<Vec<Held>>,
+    /// Opening its shared pointer, which ROMIO lets several threads do at once: they would lock it by one handle and
+    /// unlock it by another.
+    pub(crate) opening_pointer: Turn,
     /// Accesses that go on in the background.
     pub(crate) under_way: Arc<UnderWay>,
     pub(crate) split: Split,
@@ -103,11 +108,12 @@ impl Handle {
             has_given_segment_size,
             may_be_kept,
             is_atomic: AtomicBool::new(false),
-            is_external32: AtomicBool::new(false),
+            representation: OfView::new(Representation::Native),
             without_romios: WithoutRomios::default(),
             without_sequential: WithoutRomios::default(),
             has_new_hints,
             locks,
+            opening_pointer: Turn::default(),
             under_way,
             split: Split::default(),
             pointer: Mutex::default(),
@@ -145,17 +151,10 @@ impl Handle {
         self.is_atomic.load(Ordering::Relaxed)
     }
 
-    /// Notes in which representation the view's data are.
-    pub(crate) fn set_external32(&self, is_external32: bool) {
-        // Relaxed: all ranks set the view together, when no access is under way.
-        self.is_external32.store(is_external32, Ordering::Relaxed);
-    }
-
     /// Whether the view's data are in `external32`.
     #[inline]
     pub(crate) fn is_external32(&self) -> bool {
-        // Relaxed: as above.
-        self.is_external32.load(Ordering::Relaxed)
+        self.representation.get() == Representation::External32
     }
 
     /// Notes that hints were given for the open file.
@@ -167,7 +166,8 @@ impl Handle {
     /// Whether it may be kept, and nothing was asked of it since that speaks against it.
     pub(crate) fn is_as_opened(&self) -> bool {
         let is_plain = self.may_be_kept && !self.has_new_hints.load(Ordering::Relaxed);
-        is_plain && !self.is_external32() && self.locks().is_empty() && !self.unheard.is_any()
+        let is_native = self.representation.get() == Representation::Native;
+        is_plain && is_native && self.locks().is_empty() && !self.unheard.is_any()
     }
 
     /// The ranks of the file, where it is shared by several nodes.

@@ -196,9 +196,9 @@ impl<A: Abi> RomioFile<A> {
         [&mut self.etype, &mut self.filetype]
     }
 
-    /// Whether ROMIO is to convert data to the portable representation; from now on it is not.
-    pub(crate) fn take_external32(&mut self) -> bool {
-        std::mem::take(&mut self.is_external32) != 0
+    /// From now on ROMIO is not to convert data to the portable representation.
+    pub(crate) fn hide_external32(&mut self) {
+        self.is_external32 = 0;
     }
 
     /// Whether it is accessed by its shared pointer only, and ROMIO itself tells where a view begins.

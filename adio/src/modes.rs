@@ -1,12 +1,17 @@
 //! Access modes. What MPI says of them is found out before ROMIO opens anything: a rank whose mode ROMIO refuses leaves
-//! its open at once, and the others would wait for it there.
+//! its open at once, and the others would wait for it there. Also before the beginning of a split access, which ROMIO
+//! takes for begun where it fails, and of an ordered one.
 
 use std::ffi::{CStr, c_int};
 
+use svmio_svm::Error;
 use svmio_svm::team::Team;
 
-use crate::abi::amode;
+use crate::abi::{Abi, amode};
+use crate::access::Direction;
 use crate::failure::{ErrorClass, Failure};
+use crate::handle;
+use crate::layout::RomioFile;
 
 /// Whether all ranks of the `team` open the file `name` in the same mode, of which this one's is `access_mode`, and MPI
 /// permits that; and whether `mine`, this rank's outcome so far, is a success on all of them.
@@ -36,6 +41,32 @@ pub(crate) fn agree(
         return Err(Failure::new(ErrorClass::NotSame, message));
     }
     Ok(())
+}
+
+/// Whether the file `fd` was opened for accesses in that direction: the same on all ranks.
+///
+/// # Errors
+/// `MPI_ERR_READ_ONLY` where it was not for writing, `MPI_ERR_ACCESS` where it was not for reading.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's.
+pub unsafe fn demand_opened_for<A: Abi>(
+    fd: *const RomioFile<A>,
+    direction: Direction,
+) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    // As the program asked for it: ROMIO opens for reading, too, what is only written.
+    let (what, modes) = match direction {
+        Direction::Read => ("reading", amode::RDONLY | amode::RDWR),
+        Direction::Write => ("writing", amode::WRONLY | amode::RDWR),
+    };
+    if fd.orig_access_mode & modes != 0 {
+        return Ok(());
+    }
+    let handle = handle::of(fd)?;
+    let error = Error::NotOpenedFor { name: handle.file.name().into(), what };
+    Err(handle.located(error.into()))
 }
 
 /// Whether MPI permits this access mode.

@@ -134,6 +134,20 @@ pub unsafe fn byte_offset<A: Abi>(
 /// # Safety
 /// `fd` is ROMIO's structure of the device's file `file`, of which nobody has references.
 pub unsafe fn shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> (c_int, i64) {
+    // SAFETY: the caller vouches for the file.
+    unsafe {
+        match open_shared(mpi, fd, file) {
+            SUCCESS => told(mpi, fd, file),
+            code => (code, 0),
+        }
+    }
+}
+
+/// What [`shared`] tells, where no other thread opens the pointer.
+///
+/// # Safety
+/// As [`shared`].
+unsafe fn told<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> (c_int, i64) {
     // SAFETY: the caller vouches for the file, which stays open meanwhile.
     let handle = unsafe { handle::shared(&*fd) };
     // SAFETY: as above.
@@ -157,17 +171,19 @@ pub unsafe fn shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile)
     told
 }
 
-/// The error code of opening the shared file pointer of `file`, if it is not open.
+/// The error code of opening the shared file pointer of `file`, if it is not open. Of several threads one opens it.
 ///
 /// # Safety
 /// As [`shared`].
 pub unsafe fn open_shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> c_int {
     // SAFETY: the caller vouches for the file.
-    if unsafe { (*fd).has_shared_pointer() } {
-        return SUCCESS;
+    let opened = || unsafe { if (*fd).has_shared_pointer() { SUCCESS } else { told(mpi, fd, file).0 } };
+    // SAFETY: the caller vouches for the file, which stays open meanwhile.
+    match unsafe { handle::shared(&*fd) } {
+        // No rank waits for another one in there.
+        Ok(handle) => handle.opening_pointer.take(opened),
+        Err(_) => opened(),
     }
-    // SAFETY: as above.
-    unsafe { shared(mpi, fd, file).0 }
 }
 
 /// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all

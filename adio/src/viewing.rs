@@ -19,6 +19,7 @@ use crate::flatten::{self, Cursor, Runs, Shape};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::pointer;
+use crate::representation::Representation;
 use crate::shared_pointer;
 
 /// Before the ranks of the file `fd` set a view, this one from `displacement` on, with data in the `representation` of
@@ -90,6 +91,14 @@ fn permitted<A: Abi>(
     if bytes != 0 && bytes.checked_rem(unit) != Some(0) {
         return refused(&format!("{bytes} bytes of a file type are no multiple of {unit} bytes of an etype"));
     }
+    // ROMIO gets it as it is then, and ends the job, as it does not know how such types are made.
+    if fd.is_sequential() && mpi.is_predefined(filetype) && !flatten::is_elementary(mpi, filetype) {
+        return refused_as(
+            ErrorClass::Unsupported,
+            "in sequential mode ROMIO takes no predefined file type with gaps, as MPI_DOUBLE_INT: one of the same \
+             parts that MPI_Type_create_struct makes will do",
+        );
+    }
     let is_written = fd.orig_access_mode & (amode::WRONLY | amode::RDWR) != 0;
     for (kind, datatype) in [("etype", etype), ("file type", filetype)] {
         // The accesses tell which types cannot be used, and why.
@@ -104,8 +113,7 @@ fn permitted<A: Abi>(
 
 /// Whether ROMIO knows data in the `representation` of that name.
 fn is_known<A: Abi>(fd: &RomioFile<A>, representation: Option<&CStr>) -> Result<(), Failure> {
-    const KNOWN: [&CStr; 6] = [c"native", c"NATIVE", c"external32", c"EXTERNAL32", c"internal", c"INTERNAL"];
-    if representation.is_some_and(|name| KNOWN.contains(&name)) {
+    if representation.and_then(Representation::named).is_some() {
         return Ok(());
     }
     let named = representation.map_or("NULL".into(), CStr::to_string_lossy);
@@ -151,7 +159,8 @@ fn never_goes_back(shape: &Shape) -> bool {
     true
 }
 
-/// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use; within [`replacing`].
+/// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use, with data in the `representation`
+/// of that name; within [`replacing`].
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and the datatypes are the program's.
@@ -159,18 +168,18 @@ pub unsafe fn set_view<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
     (etype, filetype): (Datatype<A>, Datatype<A>),
+    representation: Option<&CStr>,
     stock: impl FnOnce(Datatype<A>, Datatype<A>) -> c_int,
 ) -> c_int {
     // ROMIO divides by it, also where an etype has no data: it is given one of a byte then.
     let unit = mpi.type_size(etype).max(1);
-    let gap_in_etype = (!mpi.is_predefined(etype)).then_some(0);
+    let gap_in_etype = (!flatten::is_elementary(mpi, etype)).then_some(0);
     // SAFETY: the caller vouches for the file.
     let gap = gap_in(mpi, unsafe { &*fd }, filetype);
     // All that may fail comes before, so that no rank fails alone in what all do together.
     let substitutes = [(etype, gap_in_etype), (filetype, gap)].map(|(datatype, gap)| {
         let simple = mpi.datatype_with_gap(unit, gap?).ok()?;
-        let own = mpi.duplicate(datatype).inspect_err(|_| mpi.free_datatype(simple)).ok()?;
-        flatten::share(mpi, datatype, own);
+        let own = held_by_view(mpi, datatype).inspect_err(|_| mpi.free_datatype(simple)).ok()?;
         Some(Substitute { simple, own })
     });
     let given = |substitute: Option<Substitute<A>>, datatype| substitute.map_or(datatype, |to| to.simple);
@@ -180,7 +189,7 @@ pub unsafe fn set_view<A: Abi>(
     let outcome = stock(given[0], given[1]);
     // Also where it is refused: the view of before is in force then, of whose representation ROMIO has not heard.
     // SAFETY: the caller vouches for the file.
-    let is_external32 = unsafe { &mut *fd }.take_external32();
+    unsafe { &mut *fd }.hide_external32();
     let code = match outcome {
         // SAFETY: as above.
         SUCCESS if before.is_still_there(mpi, unsafe { &mut *fd }, given) => {
@@ -194,7 +203,7 @@ pub unsafe fn set_view<A: Abi>(
     for substitute in substitutes.iter().flatten() {
         mpi.free_datatype(substitute.simple);
         if code != SUCCESS {
-            mpi.free_datatype(substitute.own);
+            let_go(mpi, substitute.own);
         }
     }
     if code != SUCCESS {
@@ -205,9 +214,10 @@ pub unsafe fn set_view<A: Abi>(
     let [of_etype, of_filetype] = fd.types();
     let replace = |place, by: Option<Substitute<A>>| by.map(|by| std::mem::replace(place, by.own));
     let romios: Romios<A> = [replace(of_etype, substitutes[0]), replace(of_filetype, substitutes[1])];
+    let representation = representation.and_then(Representation::named).unwrap_or(Representation::Native);
     if let Ok(handle) = handle::of(fd) {
         *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
-        handle.set_external32(is_external32);
+        handle.representation.set(representation);
     }
     if substitutes[1].is_some()
         && let Err(failure) = pointer::seek(mpi, fd, 0)
@@ -225,7 +235,8 @@ pub unsafe fn set_view<A: Abi>(
 pub unsafe fn hidden_representation<A: Abi>(fd: *const RomioFile<A>) -> Option<&'static CStr> {
     // SAFETY: the caller vouches for the file.
     let handle = handle::of(unsafe { &*fd }).ok()?;
-    handle.is_external32().then_some(c"external32")
+    let representation = handle.representation.get();
+    (representation != Representation::Native).then(|| representation.name())
 }
 
 /// The etype and the file type that ROMIO has, and whether they are predefined ones. MPICH 5 returns success for a view
@@ -257,7 +268,23 @@ impl<A: Abi> Held<A> {
     }
 }
 
-/// What ROMIO gets in the place of a type of the program's, and what takes that place then: another handle of it.
+/// A handle of `datatype` that lasts as long as a view, until [`let_go`]: of a predefined type its only one, which
+/// programs are to find again in the view.
+fn held_by_view<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Datatype<A>, Failure> {
+    if mpi.is_predefined(datatype) {
+        return Ok(datatype);
+    }
+    mpi.duplicate(datatype).inspect(|own| flatten::share(mpi, datatype, *own))
+}
+
+/// Gives up what [`held_by_view`] returned.
+fn let_go<A: Abi>(mpi: &Mpi<A>, own: Datatype<A>) {
+    if !mpi.is_predefined(own) {
+        mpi.free_datatype(own);
+    }
+}
+
+/// What ROMIO gets in the place of a type of the program's, and what takes that place then: a handle of it.
 #[derive(Debug, Clone, Copy)]
 struct Substitute<A: Abi> {
     simple: Datatype<A>,
@@ -319,7 +346,7 @@ pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl F
 /// After ROMIO has given up a view.
 pub fn finish<A: Abi>(mpi: &Mpi<A>, before: PutBack<A>) {
     for (own, _) in before.types.into_iter().flatten() {
-        mpi.free_datatype(own);
+        let_go(mpi, own);
     }
 }
 
@@ -343,11 +370,11 @@ fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
     }
 }
 
-/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types as they are, those that cannot
-/// be used and, in sequential mode, all with data: it finds by the program's own where the next view begins.
+/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types without gaps as they are, those
+/// that cannot be used and, in sequential mode, all with data: it finds by the program's own where the next view begins.
 fn gap_in<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, filetype: Datatype<A>) -> Option<isize> {
     let bytes = mpi.type_size(filetype);
-    if mpi.is_predefined(filetype) || (fd.is_sequential() && bytes != 0) {
+    if flatten::is_elementary(mpi, filetype) || (fd.is_sequential() && bytes != 0) {
         return None;
     }
     let shape = flatten::of(mpi, filetype).ok()?;

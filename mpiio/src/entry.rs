@@ -197,7 +197,11 @@ pub unsafe fn file_ordered<A: Plug>(
 ) -> c_int {
     with_stock::<A>(|mpi| {
         if let Some(fd) = A::opened(file) {
-            // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+            // SAFETY: an open file of the device's is ROMIO's structure.
+            if let Err(failure) = unsafe { svmio_adio::demand_opened_for(fd, direction) } {
+                return mpi.report_on(file, failure.to_code(mpi));
+            }
+            // SAFETY: as above; the caller vouches for the other ranks.
             let code = unsafe {
                 let mine = match svmio_adio::check_ordered_part(mpi, fd, count, datatype) {
                     Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
@@ -225,7 +229,7 @@ pub unsafe fn file_ordered<A: Plug>(
     })
 }
 
-/// A collective access that blocks, which `stock` carries out, or the beginning of a split one.
+/// A collective access that blocks, which `stock` carries out.
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
@@ -239,6 +243,28 @@ pub unsafe fn file_collective<A: Plug>(
         unsafe {
             svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, file, || stock(mpi)))
         }
+    })
+}
+
+/// The beginning of a split collective access, which `stock` carries out. ROMIO hears of none for which the file was not
+/// opened: it would take it for begun.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_split_begin<A: Plug>(
+    file: MpiFile,
+    direction: Direction,
+    stock: impl FnOnce(&Mpi<A>) -> c_int,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: an open file of the device's is ROMIO's structure.
+        let opened =
+            A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::demand_opened_for(fd, direction) });
+        if let Err(failure) = opened {
+            return mpi.report_on(file, failure.to_code(mpi));
+        }
+        // SAFETY: the caller vouches for the file and for the other ranks.
+        unsafe { file_collective::<A>(file, direction, |mpi| svmio_adio::split::beginning(|| stock(mpi))) }
     })
 }
 
@@ -282,7 +308,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
         let (offset, whence) = match A::opened(file).filter(askable) {
             Some(fd) => {
                 // SAFETY: as above.
-                let (code, _) = unsafe { mpi.shared_pointer(file) };
+                let (code, _) = unsafe { pointer::shared(mpi, fd, file) };
                 svmio_adio::settle();
                 // SAFETY: as above.
                 let code = unsafe { agree(mpi, file, code) };

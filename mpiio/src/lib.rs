@@ -14,7 +14,8 @@
 //! * `seek_shared`, `read_ordered`, `write_ordered` and the beginnings of split ones: all ranks hear before of what
 //!   only one of ROMIO's would find out.
 //! * `read_all`, `write_all`, `read_at_all`, `write_at_all`: it is looked whether the MPI refuses a rank's part before
-//!   our device hears of it. Split ones are taken at both ends: they go on in between.
+//!   our device hears of it. Split ones are taken at both ends: they go on in between; for which the file is not open
+//!   none begins.
 //! * `iwrite_all`, `iwrite_at_all`: the next collective read is to show what they write, though nobody waits in them.
 //! * `read`, `read_at`, `read_shared` and all of `iread`, `write`, `write_at`, `write_shared` and all of `iwrite`,
 //!   `sync`, `get_position_shared`: the program is told what came of them (`reading`, `writing`; those by the shared
@@ -60,13 +61,15 @@ mod writing;
 
 pub use entry::{
     Prefix, file_close, file_collective, file_delete, file_open, file_ordered, file_preallocate,
-    file_seek_shared, file_split_end, finalize, with_stock,
+    file_seek_shared, file_split_begin, file_split_end, finalize, with_stock,
 };
 pub use initialize::{initialized, initializing};
 pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use reading::{file_iread, file_read};
-pub use shared::{file_iread_shared, file_iwrite_shared, file_read_shared, file_write_shared};
+pub use shared::{
+    file_iread_shared, file_iwrite_shared, file_position_shared, file_read_shared, file_write_shared,
+};
 pub use size::file_set_size;
 pub use view::{file_get_view, file_set_view};
 pub use warming::warm_up;

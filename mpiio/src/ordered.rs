@@ -64,7 +64,7 @@ macro_rules! export_shared_pointer {
         $crate::export_shared_pointer!(@one $abi; MPI_File_seek_shared);
         $crate::export_shared_pointer!(@one $abi; PMPI_File_seek_shared);
         $crate::export_read! { @functions $abi;
-            MPI_File_get_position_shared, PMPI_File_get_position_shared, file_write: (offset: *mut i64);
+            MPI_File_get_position_shared, PMPI_File_get_position_shared, file_position_shared: (offset: *mut i64);
         }
     };
     (@one $abi:ty; $name:ident) => {

@@ -1,5 +1,5 @@
-//! Accesses of one rank by the shared file pointer. Before the first one it is tried whether the pointer can be had:
-//! where it cannot be opened ROMIO goes on without it, or the MPI ends the job.
+//! Accesses of one rank by the shared file pointer, and asking where it is. Before the first one it is tried, by one
+//! thread, whether the pointer can be had: where it cannot be opened ROMIO goes on without it, or the MPI ends the job.
 
 use std::ffi::c_int;
 
@@ -28,6 +28,15 @@ unsafe fn with_pointer<A: Plug>(file: MpiFile, access: impl FnOnce() -> c_int) -
         }
         access()
     })
+}
+
+/// Asking where the shared pointer is, which `stock` carries out.
+///
+/// # Safety
+/// `file` is an open file.
+pub unsafe fn file_position_shared<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    // SAFETY: the caller vouches for the file.
+    unsafe { with_pointer::<A>(file, || file_write(file, stock)) }
 }
 
 /// A write by the shared pointer, which `stock` carries out.

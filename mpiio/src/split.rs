@@ -62,11 +62,10 @@ macro_rules! export_split {
             $crate::export_split!(@$($how)* $abi, file, stock)
         }
     };
-    (@begin $direction:ident $abi:ty, $file:ident, $stock:ident) => {{
-        let stock = |mpi: &Mpi<$abi>| svmio_adio::split::beginning(|| $stock(mpi));
+    (@begin $direction:ident $abi:ty, $file:ident, $stock:ident) => {
         // SAFETY: the caller's file; split access is collective.
-        unsafe { $crate::file_collective::<$abi>($file, svmio_adio::Direction::$direction, stock) }
-    }};
+        unsafe { $crate::file_split_begin::<$abi>($file, svmio_adio::Direction::$direction, $stock) }
+    };
     (@end $abi:ty, $file:ident, $stock:ident) => {
         // SAFETY: the caller's file; split access is collective.
         unsafe { $crate::file_split_end::<$abi>($file, $stock) }

@@ -39,7 +39,7 @@ pub unsafe fn file_set_view<A: Plug>(
                 }
             }
             viewing::replacing(mpi, fd, || {
-                viewing::set_view(mpi, fd, types, |etype, filetype| {
+                viewing::set_view(mpi, fd, types, representation, |etype, filetype| {
                     heard(mpi, file, || stock(mpi, etype, filetype))
                 })
             })

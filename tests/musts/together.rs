@@ -42,6 +42,15 @@ fn threads(mpi: Mpi) {
     succeeds(mpi, "threads", [2, 2, 0]);
 }
 
+/// Threads are the first to use a shared pointer, and it is opened once.
+fn pointers(mpi: Mpi) {
+    for nodes in [Nodes::One, Nodes::Emulated(2)] {
+        let scratch = nodes.scratch();
+        let output = job(&scratch, mpi, "pointers", nodes).succeed();
+        assert!(output.contains("pointers: all is right"), "{nodes:?}: {output}");
+    }
+}
+
 fn failures(mpi: Mpi) {
     succeeds(mpi, "failures", [1, 1, 0]);
 }
@@ -85,6 +94,11 @@ macro_rules! mpis {
             #[test]
             fn threads_have_files_of_their_own() {
                 threads(Mpi::$mpi);
+            }
+
+            #[test]
+            fn threads_open_a_shared_pointer_once() {
+                pointers(Mpi::$mpi);
             }
 
             #[test]

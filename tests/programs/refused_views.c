@@ -288,6 +288,8 @@ static void refused_in_sequential_mode(const char *name) {
         MPI_FAILS(MPI_File_set_view(file, here, own, own, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     }
     MPI_Type_free(&type);
+    MPI_FAILS(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_BYTE, MPI_DOUBLE_INT, "native", MPI_INFO_NULL),
+              MPI_ERR_UNSUPPORTED_OPERATION);
     MPI_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
 }
 

@@ -3,6 +3,7 @@
  *
  *   together progress FILE   a long message to a rank that waits in a sync or an open
  *   together threads FILE    two files of one communicator, each in the hands of another thread
+ *   together pointers FILE   several threads of each rank are the first to use a shared pointer
  *   together failures FILE   what fails for one, fails for all
  *   together lost FILE       a rank ends without a word
  *   together stock FILE      a rank that cannot do as the others do */
@@ -107,6 +108,60 @@ static void threads(void) {
     for (int i = 0; i < 2; i++) closed(&holds[i].file);
 }
 
+/* What threads write by the shared pointer of one file, beginning at the same time. */
+enum { WRITERS = 4, RECORDS = 6 };
+static pthread_barrier_t all_there;
+struct writer {
+    MPI_File file;
+    int number;
+};
+
+static void *append(void *own) {
+    struct writer *writer = own;
+    pthread_barrier_wait(&all_there);
+    for (int i = 0; i < RECORDS; i++) {
+        int record = (rank * WRITERS + writer->number) * RECORDS + i;
+        MPI_Offset position;
+        if (writer->number == 0) MPI_OK(MPI_File_get_position_shared(writer->file, &position));
+        MPI_OK(MPI_File_write_shared(writer->file, &record, 1, MPI_INT, MPI_STATUS_IGNORE));
+    }
+    return NULL;
+}
+
+/* In each round with a new file, whose pointer nobody has used. */
+static void pointers(void) {
+    EQUAL(pthread_barrier_init(&all_there, NULL, WRITERS), 0);
+    for (int round = 0; round < ENOUGH; round++) {
+        int count = ranks * WRITERS * RECORDS, records[count], times[count];
+        char own[256];
+        snprintf(own, sizeof own, "%s-%d", name, round);
+        MPI_File file = opened(own, MPI_MODE_CREATE | MPI_MODE_RDWR);
+        MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+        pthread_t threads[WRITERS];
+        struct writer writers[WRITERS];
+        for (int i = 0; i < WRITERS; i++) {
+            writers[i] = (struct writer){file, i};
+            EQUAL(pthread_create(&threads[i], NULL, append, &writers[i]), 0);
+        }
+        for (int i = 0; i < WRITERS; i++) EQUAL(pthread_join(threads[i], NULL), 0);
+        MPI_OK(MPI_File_sync(file));
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_OK(MPI_File_sync(file));
+        MPI_Offset position;
+        MPI_OK(MPI_File_get_position_shared(file, &position));
+        EQUAL(position, count);
+        MPI_OK(MPI_File_read_at_all(file, 0, records, count, MPI_INT, MPI_STATUS_IGNORE));
+        memset(times, 0, sizeof times);
+        for (int i = 0; i < count; i++) {
+            HOLDS(0 <= records[i] && records[i] < count);
+            times[records[i]]++;
+        }
+        for (int i = 0; i < count; i++) EQUAL(times[i], 1);
+        closed(&file);
+    }
+    EQUAL(pthread_barrier_destroy(&all_there), 0);
+}
+
 static void failures(void) {
     char missing[256];
     snprintf(missing, sizeof missing, "%s-missing", name);
@@ -160,7 +215,7 @@ static void lost(void) {
 }
 
 int main(int argc, char **argv) {
-    int is_threaded = argc == 3 && strcmp(argv[1], "threads") == 0, provided;
+    int is_threaded = argc == 3 && (strcmp(argv[1], "threads") == 0 || strcmp(argv[1], "pointers") == 0), provided;
     if (is_threaded) {
         MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -178,7 +233,8 @@ int main(int argc, char **argv) {
         closed(&first);
         if (rank == 1) setenv("SVMIO_WATCHDOG_TIMEOUT", "soon", 1);
     }
-    if (is_threaded) threads();
+    if (strcmp(doing, "threads") == 0) threads();
+    else if (strcmp(doing, "pointers") == 0) pointers();
     else if (strcmp(doing, "stock") == 0) failures();
     else if (strcmp(doing, "progress") == 0) progress();
     else if (strcmp(doing, "failures") == 0) failures();

@@ -94,6 +94,12 @@ pub(crate) enum CommandError {
     #[error("neither {from} nor {to} is in the store: write svm: before the one that is")]
     NeitherInStore { from: String, to: String },
 
+    #[error(
+        "svm:{prefixed} is in the store, and so would {bare} be: write svm: before both, or before neither; to copy a file out of \
+         the store or into it: svmio cp"
+    )]
+    OnePrefix { prefixed: String, bare: String },
+
     #[error("{from} cannot be moved into itself, {to}")]
     IntoItself { from: String, to: String },
 
@@ -206,6 +212,7 @@ impl CommandError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::NeitherInStore { .. }
+            | CommandError::OnePrefix { .. }
             | CommandError::UnknownLength { .. }
             | CommandError::NoName { .. }
             | CommandError::SeveralDirectories

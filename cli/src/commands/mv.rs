@@ -14,6 +14,9 @@ const EXAMPLES: &str = after_help!(
   svmio mv -f /results/new /results/latest   in the place of an older file
   svmio mv /results /old                     a directory, with all files below
 
+Both names are in the store: svm: is written before both, or before neither. What is to leave the store, or to
+come into it, is copied (svmio cp) and removed.
+
 At every moment one of the two names leads to the file, and with -f the new one to either file. A program that
 has one of them open keeps it. No byte is copied. A file that several nodes share keeps its name: copy it, and
 remove it, with the stores of all."
@@ -41,6 +44,11 @@ pub(crate) struct MvArguments {
 
 /// Gives a file, or all files of a directory, other names.
 pub(crate) fn mv(arguments: &MvArguments) -> Result<Outcome, CommandError> {
+    let (from, to) = (&arguments.source, &arguments.destination);
+    if from.has_prefix() != to.has_prefix() {
+        let (prefixed, bare) = if from.has_prefix() { (from, to) } else { (to, from) };
+        return Err(CommandError::OnePrefix { prefixed: prefixed.to_string(), bare: bare.to_string() });
+    }
     let stores = arguments.store.open()?;
     let found = arguments.source.find(&stores)?;
     let to = arguments.destination.destination(arguments.source.last_part(), &stores)?;

@@ -13,6 +13,7 @@ use super::error::CommandError;
 pub(crate) struct StorePath {
     file: Option<FileName>,
     directory: DirectoryName,
+    has_prefix: bool,
 }
 
 /// What a path leads to.
@@ -28,9 +29,10 @@ impl StorePath {
     /// # Errors
     /// [`Error::BadName`] where no file and no directory can be called so.
     pub(crate) fn new(text: &OsStr) -> Result<StorePath, Error> {
-        let text = strip_prefix(text).unwrap_or(text);
+        let without_prefix = strip_prefix(text);
+        let (text, has_prefix) = (without_prefix.unwrap_or(text), without_prefix.is_some());
         let directory = DirectoryName::new(text)?;
-        let mut path = StorePath { file: None, directory };
+        let mut path = StorePath { file: None, directory, has_prefix };
         if !path.is_root() && !text.as_bytes().ends_with(b"/") {
             path.file = Some(FileName::new(text)?);
         }
@@ -39,7 +41,7 @@ impl StorePath {
 
     /// The store's root.
     pub(crate) fn root() -> StorePath {
-        StorePath { file: None, directory: DirectoryName::root() }
+        StorePath { file: None, directory: DirectoryName::root(), has_prefix: false }
     }
 
     /// Reads one from the command line. The empty text is refused: it is what is left of an unset variable.
@@ -69,6 +71,11 @@ impl StorePath {
 
     fn is_root(&self) -> bool {
         self.directory.as_path().as_os_str().is_empty()
+    }
+
+    /// Whether it was written with `svm:`.
+    pub(crate) fn has_prefix(&self) -> bool {
+        self.has_prefix
     }
 
     /// The file's name; `None` where only a directory can be meant.
@@ -143,6 +150,7 @@ mod tests {
         for text in ["svm:/a/b", "svm:a/b", "SVM:/a/b", "Svm:a/b", "/a/b", "a/b", "a//x/../b"] {
             let path = StorePath::new(OsStr::new(text)).unwrap();
             assert_eq!((path.to_string().as_str(), path.as_file().is_some()), ("/a/b", true), "{text}");
+            assert_eq!(path.has_prefix(), text.to_lowercase().starts_with("svm:"), "{text}");
         }
         for text in ["", "/", "svm:", "svm:/", "a/.."] {
             let path = StorePath::new(OsStr::new(text)).unwrap();

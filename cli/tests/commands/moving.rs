@@ -11,7 +11,7 @@ fn files_get_other_names_and_directories_with_them() {
     for name in ["/a/1", "/a/b/2", "/3"] {
         setting.put(name, name.as_bytes());
     }
-    setting.printed(&["mv", "svm:/3", "/c/d/4"]);
+    setting.printed(&["mv", "svm:/3", "svm:/c/d/4"]);
     setting.printed(&["mv", "/c/d/4", "/a"]);
     assert_eq!(setting.printed(&["ls", "-R"]), "/a/1\n/a/4\n/a/b/2\n");
     setting.printed(&["mv", "/a", "/e"]);
@@ -56,6 +56,20 @@ fn what_cannot_be_is_told() {
     told(&["mv", "/a/1", "/a/1/2"], "is a file");
     setting.complaint(2, &["mv", "/a/1"]);
     assert_eq!(setting.printed(&["ls", "-R"]), "/a/1\n");
+}
+
+#[test]
+fn nothing_is_moved_out_of_the_store_or_into_it() {
+    let setting = Setting::new();
+    setting.put("/a", b"x");
+    for words in [["svm:/a", "/b"], ["/a", "svm:/b"], ["svm:/a", "b/"], ["SVM:/none", "/b"]] {
+        let message = setting.complaint(2, &["mv", words[0], words[1]]);
+        assert!(message.contains("before both") && message.contains("svmio cp"), "{words:?}: {message}");
+    }
+    assert_eq!(setting.printed(&["ls", "-R"]), "/a\n");
+    setting.printed(&["mv", "SVM:/a", "svm:/b"]);
+    setting.printed(&["mv", "b", "/c"]);
+    assert_eq!(setting.printed(&["cat", "/c"]), "x");
 }
 
 #[test]

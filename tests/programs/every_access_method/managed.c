@@ -196,6 +196,27 @@ void test_settings(const char *name) {
     HOLDS(file == MPI_FILE_NULL);
 }
 
+static int value;
+static int write_all(MPI_File file) { return MPI_File_write_all_begin(file, &value, 1, MPI_INT); }
+static int write_at_all(MPI_File file) { return MPI_File_write_at_all_begin(file, 0, &value, 1, MPI_INT); }
+static int write_ordered(MPI_File file) { return MPI_File_write_ordered_begin(file, &value, 1, MPI_INT); }
+static int read_all(MPI_File file) { return MPI_File_read_all_begin(file, &value, 1, MPI_INT); }
+static int read_at_all(MPI_File file) { return MPI_File_read_at_all_begin(file, 0, &value, 1, MPI_INT); }
+static int read_ordered(MPI_File file) { return MPI_File_read_ordered_begin(file, &value, 1, MPI_INT); }
+
+typedef int beginner(MPI_File);
+static beginner *const writes[] = {write_all, write_at_all, write_ordered};
+static beginner *const reads[] = {read_all, read_at_all, read_ordered};
+
+/* A split access for which the file is not open is refused where it begins, and is none that others wait for. */
+static void begins_are_refused(MPI_File file, beginner *const begins[], int class) {
+    for (int again = 0; again < 2; again++)
+        for (int i = 0; i < 3; i++) MPI_FAILS(begins[i](file), class);
+    MPI_Offset position;
+    MPI_OK(MPI_File_get_position_shared(file, &position));
+    EQUAL(position, 0);
+}
+
 void test_modes(const char *name) {
     const char *own = beside(name, ".modes");
     const MPI_Comm world = MPI_COMM_WORLD;
@@ -211,6 +232,9 @@ void test_modes(const char *name) {
     file = open_new(own, MPI_MODE_WRONLY);
     MPI_OK(MPI_File_write_at(file, 4 * rank, &rank, 1, MPI_INT, &status));
     HOLDS(MPI_File_read_at(file, 0, &buffer, 1, MPI_INT, &status) != MPI_SUCCESS);
+    begins_are_refused(file, reads, MPI_ERR_ACCESS);
+    MPI_OK(MPI_File_write_all_begin(file, NULL, 0, MPI_INT));
+    MPI_OK(MPI_File_write_all_end(file, NULL, &status));
     MPI_OK(MPI_File_close(&file));
     MPI_FAILS(MPI_File_open(world, own, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, MPI_INFO_NULL, &file),
               MPI_ERR_FILE_EXISTS);
@@ -222,6 +246,10 @@ void test_modes(const char *name) {
     CHECK(class_of(code) == MPI_ERR_READ_ONLY || class_of(code) == MPI_ERR_ACCESS, "class %d", class_of(code));
     MPI_FAILS(MPI_File_set_size(file, 10), MPI_ERR_READ_ONLY);
     MPI_FAILS(MPI_File_preallocate(file, 10 * ranks + 10), MPI_ERR_READ_ONLY);
+    begins_are_refused(file, writes, MPI_ERR_READ_ONLY);
+    MPI_OK(MPI_File_read_at_all_begin(file, 4 * rank, &buffer, 1, MPI_INT));
+    MPI_OK(MPI_File_read_at_all_end(file, &buffer, &status));
+    EQUAL(buffer, rank);
     MPI_OK(MPI_File_close(&file));
 
     MPI_OK(MPI_File_open(world, own, MPI_MODE_WRONLY | MPI_MODE_APPEND, MPI_INFO_NULL, &file));

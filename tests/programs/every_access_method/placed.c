@@ -280,6 +280,82 @@ void test_converted(const char *name) {
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     MPI_OK(MPI_File_get_view(file, &from, &etype, &filetype, representation));
     HOLDS(strcmp(representation, "native") == 0);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "internal", MPI_INFO_NULL));
+    MPI_FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "inner", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
+    MPI_OK(MPI_File_get_view(file, &from, &etype, &filetype, representation));
+    CHECK(strcmp(representation, "internal") == 0, "%s", representation);
+    doing = "";
+    MPI_OK(MPI_File_close(&file));
+}
+
+/* What of the type `pair`, which MPI defines, is data: of `extent` bytes all but what MPI_Pack leaves out. */
+static void find_data(MPI_Datatype pair, int extent, unsigned char *is_data) {
+    unsigned char from[64], packed[64];
+    int size, position = 0;
+    HOLDS(extent <= (int)sizeof from);
+    for (int i = 0; i < extent; i++) from[i] = (unsigned char)(i + 1);
+    MPI_OK(MPI_Pack(from, 1, pair, packed, sizeof packed, &position, MPI_COMM_SELF));
+    MPI_Type_size(pair, &size);
+    EQUAL(position, size);
+    memset(is_data, 0, (size_t)extent);
+    for (int i = 0; i < size; i++) is_data[packed[i] - 1] = 1;
+}
+
+/* Through a view of pairs, those with gaps among them, the pairs lie in the file as in memory, and the gaps stay. The
+ * view tells of the types that it was given. */
+static void pairs_seen(MPI_File file, MPI_Datatype pair) {
+    enum { PAIRS = 6 };
+    MPI_Aint lower, extent;
+    MPI_Offset from, position;
+    MPI_Datatype etype, filetype;
+    char representation[MPI_MAX_DATAREP_STRING];
+    unsigned char is_data[64], out[PAIRS * 64], in[PAIRS * 64];
+    MPI_Type_get_extent(pair, &lower, &extent);
+    find_data(pair, (int)extent, is_data);
+    int bytes = PAIRS * (int)extent;
+    for (int m = 0; m < method_count; m++) {
+        MPI_Status status;
+        int count;
+        doing = methods[m].name;
+        for (int i = 0; i < bytes; i++) out[i] = (unsigned char)(1 + m + rank + i);
+        memset(in, BEFORE, sizeof in);
+        MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        MPI_OK(MPI_File_write_at_all(file, (MPI_Offset)rank * bytes, in, bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+        for (int again = 0; again < 2; again++) {
+            MPI_OK(MPI_File_set_view(file, 0, pair, pair, "native", MPI_INFO_NULL));
+            MPI_OK(MPI_File_get_view(file, &from, &etype, &filetype, representation));
+            HOLDS(etype == pair && filetype == pair);
+        }
+        MPI_OK(methods[m].write(file, (MPI_Offset)rank * PAIRS, out, PAIRS, pair, &status));
+        MPI_OK(MPI_Get_count(&status, pair, &count));
+        EQUAL(count, PAIRS);
+        if (methods[m].pointer == INDIVIDUAL) {
+            MPI_OK(MPI_File_get_position(file, &position));
+            EQUAL(position, (rank + 1) * PAIRS);
+        }
+        exchange(file);
+        MPI_OK(methods[m].read(file, (MPI_Offset)rank * PAIRS, in, PAIRS, pair, &status));
+        MPI_OK(MPI_Get_count(&status, pair, &count));
+        EQUAL(count, PAIRS);
+        for (int i = 0; i < bytes; i++) EQUAL(in[i], is_data[i % extent] ? out[i] : BEFORE);
+        MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, pair, "native", MPI_INFO_NULL));
+        MPI_OK(MPI_File_get_byte_offset(file, 0, &position));
+        EQUAL(position, 0);
+        MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        memset(in, 0, sizeof in);
+        MPI_OK(MPI_File_read_at_all(file, (MPI_Offset)rank * bytes, in, bytes, MPI_BYTE, &status));
+        MPI_OK(MPI_Get_count(&status, MPI_BYTE, &count));
+        EQUAL(count, bytes);
+        for (int i = 0; i < bytes; i++) EQUAL(in[i], is_data[i % extent] ? out[i] : BEFORE);
+    }
+}
+
+void test_pairs(const char *name) {
+    MPI_Datatype pairs[] = {MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_LONG_DOUBLE_INT, MPI_FLOAT_INT, MPI_2INT};
+    MPI_File file = open_new(beside(name, ".pairs"), MPI_MODE_RDWR);
+    for (int i = 0; i < (int)(sizeof pairs / sizeof *pairs); i++) pairs_seen(file, pairs[i]);
+    /* The view goes with the file. */
+    MPI_OK(MPI_File_set_view(file, 0, MPI_SHORT_INT, MPI_SHORT_INT, "native", MPI_INFO_NULL));
     doing = "";
     MPI_OK(MPI_File_close(&file));
 }
