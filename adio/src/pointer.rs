@@ -12,6 +12,7 @@ use crate::calls::Mpi;
 use crate::failure::{self, ErrorClass, Failure};
 use crate::handle;
 use crate::layout::RomioFile;
+use crate::shared_pointer;
 use crate::view::View;
 
 /// Sets the individual file pointer to `offset` etypes from the view's beginning; returns where that is in the file,
@@ -176,8 +177,14 @@ unsafe fn told<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> (c
 /// # Safety
 /// As [`shared`].
 pub unsafe fn open_shared<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, file: MpiFile) -> c_int {
-    // SAFETY: the caller vouches for the file.
-    let opened = || unsafe { if (*fd).has_shared_pointer() { SUCCESS } else { told(mpi, fd, file).0 } };
+    let opened = || {
+        // SAFETY: the caller vouches for the file.
+        let code = unsafe { if (*fd).has_shared_pointer() { SUCCESS } else { told(mpi, fd, file).0 } };
+        // Who goes on into MPI holds no lock of the pointer: another thread may wait for it there, and have what MPI
+        // takes first.
+        shared_pointer::settle();
+        code
+    };
     // SAFETY: the caller vouches for the file, which stays open meanwhile.
     match unsafe { handle::shared(&*fd) } {
         // No rank waits for another one in there.

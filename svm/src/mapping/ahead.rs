@@ -49,7 +49,7 @@ impl Service {
     fn begin_piece(&self, next: Next) -> Option<Piece> {
         let Next { segment: index, mut pages, marker, done } = next;
         // In place it would be told of as changed, while nobody has asked for it.
-        if done.is_none() && self.is_untouched_here(index) {
+        if done.is_none() && self.leave_untouched_here(index) {
             return None;
         }
         if let Err(error) = self.settle(index) {

@@ -21,9 +21,22 @@ impl Service {
         }
     }
 
-    /// Whether a segment is here, and nobody has touched it: of what others have stored there it lacks nothing.
-    pub(super) fn is_untouched_here(&self, index: SegmentIndex) -> bool {
-        !self.table().segments.contains_key(&index) && self.file.attachment().home(index) == Home::Here
+    /// Whether a segment is here, and nobody has touched it: of what others have stored there it lacks nothing. That it
+    /// was a hole when it was looked at is forgotten then: its first fault looks again.
+    pub(super) fn leave_untouched_here(&self, index: SegmentIndex) -> bool {
+        if self.file.attachment().home(index) != Home::Here {
+            return false;
+        }
+        let mut table = self.table();
+        let is_touched = match table.segments.get(&index).map(|segment| segment.place) {
+            None => false,
+            Some(Place::Hole) => !table.are_missing(&self.pages_of(index)),
+            Some(_) => true,
+        };
+        if !is_touched {
+            table.segments.remove(&index);
+        }
+        !is_touched
     }
 
     /// Finds out where a segment is, if it is not known to be anywhere yet; maps it in place where it is here.

@@ -96,10 +96,13 @@ impl Service {
 
     fn segments_to_refresh(&self, pages: &Range<u64>) -> Vec<SegmentIndex> {
         let segments = self.segments_of(pages);
-        if segments.len() <= MANY_SEGMENTS {
-            return segments.map(SegmentIndex).filter(|index| !self.is_untouched_here(*index)).collect();
-        }
-        let table = self.table();
-        table.segments.keys().copied().filter(|index| segments.contains(&index.0)).collect()
+        let indices: Vec<_> = match segments.len() <= MANY_SEGMENTS {
+            true => segments.map(SegmentIndex).collect(),
+            false => {
+                let table = self.table();
+                table.segments.keys().copied().filter(|index| segments.contains(&index.0)).collect()
+            }
+        };
+        indices.into_iter().filter(|index| !self.leave_untouched_here(*index)).collect()
     }
 }

@@ -214,6 +214,11 @@ impl Table {
         self.pages.iter().rev().map(|(page, record)| (*page, &record.state))
     }
 
+    /// Whether all pages in `range` are missing.
+    pub(super) fn are_missing(&self, range: &Range<u64>) -> bool {
+        self.present.range(range.clone()).next().is_none()
+    }
+
     /// The pages in `range` that are not missing, ascending.
     pub(super) fn present(&self, range: &Range<u64>) -> Vec<u64> {
         self.present.range(range.clone()).copied().collect()

@@ -191,15 +191,30 @@ fn what_its_home_has_mapped_and_not_touched_is_fetched_once() {
 
 #[test]
 fn what_is_only_foreseen_of_its_home_is_not_told_of_as_changed() {
+    foreseen_of_its_home(false);
+}
+
+#[test]
+fn nor_is_what_was_a_hole_when_it_was_looked_at_first() {
+    foreseen_of_its_home(true);
+}
+
+fn foreseen_of_its_home(is_mapped_before: bool) {
     let (_directory, stores) = job::stores(2);
     on_nodes(&stores, |process| {
         let file = open(process, &small_segments());
         // The first is the other one's, the second this one's.
         let (first, second) = (0..SEGMENT, SEGMENT..2 * SEGMENT);
         let own = if process.rank() == 0 { &second } else { &first };
+        let whole = || map(&file, 2 * SEGMENT, &MappingOptions::new());
+        let before = is_mapped_before.then(|| {
+            let mapping = whole();
+            mapping.barrier(&mut meeting(process)).unwrap();
+            mapping
+        });
         file.write_at(FileOffset(own.start), &[5; SEGMENT as usize]).unwrap();
         process.sync(&file).unwrap();
-        let mapping = map(&file, 2 * SEGMENT, &MappingOptions::new());
+        let mapping = before.unwrap_or_else(whole);
         mapping.barrier(&mut meeting(process)).unwrap();
         let load_all = |range: &Range<u64>| {
             range.clone().step_by(PAGE as usize).for_each(|at| assert_eq!(load(&mapping, at), 5));
