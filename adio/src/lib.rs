@@ -28,8 +28,8 @@
 //!   same. `asking` has two of MPICH's functions ask svmio first. `initializing` is `MPI_Init`.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what
 //!   those of a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's
-//!   job or one of their own (`jobs`), whose processes find each other by `exchange`. `progress` has MPI go on while they wait there. Over a network it is MPI, and
-//!   `watched` gives up where a rank is lost.
+//!   job or one of their own (`jobs`), whose processes find each other by `exchange`. `progress` has MPI go on while they
+//!   wait there. Over a network it is MPI, and `watched` gives up where a rank is lost.
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `outcome` is who hears when what came of a collective access, `standing_in` what a rank does whose part MPI refuses.
