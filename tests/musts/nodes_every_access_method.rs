@@ -1,12 +1,15 @@
 //! One program uses every data access routine of MPI-3.1 on files that are spread over four nodes.
 
+use std::time::Duration;
+
 use svmio_tests::{Hosts, Job, Mpi, Nodes, Program};
 
 fn every_access_method(nodes: Nodes, mpi: Mpi) {
     let program = Program::c("every_access_method", mpi);
     for ranks in nodes.numbers_of_ranks() {
         let scratch = nodes.scratch();
-        let job = Job::new(&scratch, &program, ranks).over(nodes);
+        // Beside other tests it takes more than a minute over hosts.
+        let job = Job::new(&scratch, &program, ranks).over(nodes).limit(Duration::from_secs(300));
         let output = job.argument("svm:/some/where/file").argument("over-nodes").succeed();
         assert!(output.contains("every access method works"), "{output}");
         nodes.demand_stores(&scratch);

@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     CHECK(argc == 2 || is_over_nodes, "usage: every_access_method NAME [over-nodes]");
     test_placed(argv[1], is_over_nodes);
     test_converted(argv[1]);
-    test_pairs(argv[1]);
+    test_pairs(argv[1], is_over_nodes);
     test_ends(argv[1]);
     test_shared(argv[1]);
     test_ordered(argv[1]);

@@ -15,7 +15,7 @@ void exchange(MPI_File file);
 
 void test_placed(const char *name, int is_over_nodes);
 void test_converted(const char *name);
-void test_pairs(const char *name);
+void test_pairs(const char *name, int is_over_nodes);
 void test_ends(const char *name);
 void test_shared(const char *name);
 void test_ordered(const char *name);
