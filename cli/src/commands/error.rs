@@ -95,8 +95,8 @@ pub(crate) enum CommandError {
     NeitherInStore { from: String, to: String },
 
     #[error(
-        "svm:{prefixed} is in the store, and so would {bare} be: write svm: before both, or before neither; to copy a file out of \
-         the store or into it: svmio cp"
+        "svm:{prefixed} is in the store, and so would {bare} be: write svm: before both, or before neither; \
+         to copy a file out of the store or into it: svmio cp"
     )]
     OnePrefix { prefixed: String, bare: String },
 

@@ -32,7 +32,8 @@ pub(crate) struct TuneArguments {
     top: u32,
 
     /// Also write the best one to a file
-    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath, value_parser = PathBufValueParser::new().try_map(readable))]
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    #[arg(value_parser = PathBufValueParser::new().try_map(readable))]
     output: Option<PathBuf>,
 
     /// JSON instead of tables, times in seconds
