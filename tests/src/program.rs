@@ -86,6 +86,29 @@ impl Program {
         compile(name, mpi, &mpi.fortran_compiler(), &["-O1", "-g", "-Wall"], &own, &[])
     }
 
+    /// The example NAME of `mpiio/file`, a Rust program that uses the crate `mpi`, for one of Debian's MPIs.
+    ///
+    /// # Panics
+    /// As [`Program::c`].
+    pub fn rust(name: &str, mpi: Mpi) -> Program {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("mpiio").join("file");
+        let folders = ["src", "src/sys", &format!("examples/{name}")].map(|folder| package.join(folder));
+        let mut sources: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder, "rs")).collect();
+        sources.extend(["Cargo.toml", "Cargo.lock"].map(|name| package.join(name)));
+        made_once(name, mpi, &(), &sources, |made| {
+            let cargo = |words: &[&str]| {
+                let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+                cargo.args(words).current_dir(&package).env("MPICC", mpi.c_compiler());
+                run(cargo.arg("--target-dir").arg(rust_programs()), name, mpi);
+            };
+            // It does not ask for which MPI it was built before; all else serves both.
+            cargo(&["clean", "--quiet", "--package", "mpi-sys"]);
+            cargo(&["build", "--quiet", "--example", name]);
+            let example = rust_programs().join("debug").join("examples").join(name);
+            fs::copy(&example, made).unwrap_or_else(|error| panic!("{}: {error}", example.display()));
+        })
+    }
+
     /// `programs/NAME.c` as a library to be preloaded into programs of an MPI.
     ///
     /// # Panics
@@ -122,34 +145,62 @@ fn compile(
     sources: &[PathBuf],
     headers: &[PathBuf],
 ) -> Program {
+    let all = [sources, headers].concat();
+    made_once(name, mpi, &(compiler, options), &all, |made| {
+        let mut command = Command::new(compiler);
+        command.args(options).args(sources).arg("-o").arg(made);
+        run(command.current_dir(made.parent().unwrap_or(Path::new("."))), name, mpi);
+    })
+}
+
+/// Has `make` make a program, unless one was made before of this very text in this very way.
+fn made_once(
+    name: &str,
+    mpi: Mpi,
+    way: &impl Hash,
+    sources: &[PathBuf],
+    make: impl FnOnce(&Path),
+) -> Program {
     // One after the other: the tests of a process run side by side and want the same programs.
-    static COMPILING: Mutex<()> = Mutex::new(());
-    let _turn = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _turn = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = made().join(mpi.name());
     fs::create_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut text = DefaultHasher::new();
-    (compiler, options).hash(&mut text);
-    for file in sources.iter().chain(headers) {
+    way.hash(&mut text);
+    for file in sources {
         fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())).hash(&mut text);
     }
     let path = directory.join(format!("{name}-{:016x}", text.finish()));
     if !path.exists() {
         let unfinished = directory.join(format!("{name}-{}", std::process::id()));
-        let mut command = Command::new(compiler);
-        command.args(options).args(sources).arg("-o").arg(&unfinished).current_dir(&directory);
-        let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "compiling {name} for {mpi}: {}\n{errors}", output.status);
+        make(&unfinished);
         fs::rename(&unfinished, &path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
     Program { mpi, path }
 }
 
+/// Runs what compiles a program.
+fn run(command: &mut Command, name: &str, mpi: Mpi) {
+    let compiler = Path::new(command.get_program()).to_owned();
+    let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "compiling {name} for {mpi}: {}\n{errors}", output.status);
+}
+
 /// A directory beside the test programs that cargo made.
 fn made() -> PathBuf {
+    profile().join("mpi-programs")
+}
+
+/// Where cargo makes programs that use the crate `mpi`; there the check has looked through them, too.
+fn rust_programs() -> PathBuf {
+    profile().with_file_name("rust-programs")
+}
+
+fn profile() -> PathBuf {
     let own = std::env::current_exe().expect("a process has a path to its program");
-    let profile = own.parent().and_then(Path::parent).expect("cargo keeps tests in target/PROFILE/deps");
-    profile.join("mpi-programs")
+    own.parent().and_then(Path::parent).expect("cargo keeps tests in target/PROFILE/deps").to_owned()
 }
 
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {

@@ -56,6 +56,11 @@ impl Paths {
         self.target.join("romio-tests")
     }
 
+    /// What cargo makes of programs in Rust that use MPI by the crate `mpi`.
+    pub(crate) fn rust_programs(&self) -> PathBuf {
+        self.target.join("rust-programs")
+    }
+
     /// MPICH's tests of collectives and of MPI-IO, compiled, and the logs of their runs.
     pub(crate) fn mpich_tests(&self) -> PathBuf {
         self.target.join("mpich-tests")

@@ -14,6 +14,7 @@ mod results;
 
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,7 @@ use counting::counted;
 pub(crate) use counting::demand;
 
 use crate::comparison::Tally;
+use crate::mpi::Mpi;
 use crate::paths::Paths;
 use crate::process::computing;
 use crate::suite::Selection;
@@ -291,14 +293,24 @@ fn set_up(paths: &Paths) -> Result<()> {
 }
 
 fn fmt(paths: &Paths) -> Result<()> {
-    process::run(build::cargo(paths).args(["fmt", "--all", "--check"]))
+    process::run(build::cargo(paths).args(["fmt", "--all", "--check"]))?;
+    process::run(rust_file(paths).args(["fmt", "--check"]))
 }
 
 /// What clippy is told.
 const CLIPPY: [&str; 2] = ["-D", "warnings"];
 
 fn clippy(paths: &Paths) -> Result<()> {
-    process::run(build::cargo(paths).args(["clippy", "--workspace", "--all-targets", "--"]).args(CLIPPY))
+    process::run(build::cargo(paths).args(["clippy", "--workspace", "--all-targets", "--"]).args(CLIPPY))?;
+    process::run(rust_file(paths).args(["clippy", "--all-targets", "--"]).args(CLIPPY))
+}
+
+/// Cargo, for the package that is built with the MPI of the program that uses it, and not with the workspace.
+fn rust_file(paths: &Paths) -> Command {
+    let mut cargo = build::cargo(paths);
+    cargo.current_dir(paths.root().join("mpiio").join("file"));
+    cargo.env("MPICC", Mpi::DebianMpich.c_compiler(paths)).env("CARGO_TARGET_DIR", paths.rust_programs());
+    cargo
 }
 
 fn doc(paths: &Paths) -> Result<()> {
@@ -313,7 +325,11 @@ fn doc(paths: &Paths) -> Result<()> {
     // Examples are asked for so that cargo chooses the features that clippy has, of what both depend on.
     let what = ["--lib", "--bins", "--examples"];
     cargo.args(["doc", "--workspace", "--no-deps", "--document-private-items"]).args(what);
-    process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
+    process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))?;
+    let mut cargo = rust_file(paths);
+    cargo.args(["doc", "--no-deps", "--document-private-items", "--lib"]);
+    process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))?;
+    process::run(rust_file(paths).args(["test", "--doc"]))
 }
 
 /// The lock-free parts, in every order in which threads can meet in them.
