@@ -2,7 +2,7 @@
 
 mod running;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,7 @@ pub struct Job<'s> {
     first_host: usize,
     options: Vec<OsString>,
     tool: Vec<OsString>,
+    tool_library: Option<PathBuf>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
 }
@@ -74,6 +75,7 @@ impl<'s> Job<'s> {
             first_host: 0,
             options: Vec::new(),
             tool: Vec::new(),
+            tool_library: None,
             environment: Vec::new(),
             limit: LIMIT,
         }
@@ -101,6 +103,12 @@ impl<'s> Job<'s> {
     /// Has each rank tell at the end what its files on several nodes cost, by `svmio run --stats`.
     pub fn with_statistics(mut self) -> Self {
         self.has_statistics = true;
+        self
+    }
+
+    /// Puts a tool's library before svmio's, by `svmio run --tool`.
+    pub fn with_tool(mut self, library: &Program) -> Self {
+        self.tool_library = Some(library.path.clone());
         self
     }
 
@@ -192,6 +200,9 @@ impl<'s> Job<'s> {
                 command.arg("run").env("SVMIO_STORE", self.store());
                 command.args(self.collectives.map(|adapter| format!("--collectives={adapter}")));
                 command.args(self.has_statistics.then_some("--stats"));
+                command.args(
+                    self.tool_library.iter().flat_map(|library| [OsStr::new("--tool"), library.as_os_str()]),
+                );
                 command
             }
             Files::Stock => {

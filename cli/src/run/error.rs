@@ -125,9 +125,12 @@ pub(crate) enum RunError {
     #[error("cannot find svmio's own installation: {source}; set SVMIO_LIBDIR to its lib directory")]
     NoInstallation { source: io::Error },
 
+    #[error("{}: no such library (--tool takes its path, or a name that the dynamic loader finds)", path.display())]
+    NoTool { path: PathBuf },
+
     #[error(
-        "{}: a path with a space or a colon cannot be preloaded (LD_PRELOAD separates by both); install svmio \
-         elsewhere, or set SVMIO_LIBDIR",
+        "{}: a path with a space or a colon cannot be preloaded (LD_PRELOAD separates by both); install it \
+         elsewhere; SVMIO_LIBDIR names where svmio's libraries are",
         path.display()
     )]
     PathNotPreloadable { path: PathBuf },

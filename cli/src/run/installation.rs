@@ -82,7 +82,8 @@ impl Installation {
     }
 }
 
-fn preloadable(path: PathBuf) -> Result<PathBuf, RunError> {
+/// The path, if the dynamic loader takes it for one.
+pub(crate) fn preloadable(path: PathBuf) -> Result<PathBuf, RunError> {
     if path.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         return Err(RunError::PathNotPreloadable { path });
     }

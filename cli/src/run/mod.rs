@@ -75,6 +75,7 @@ Examples:
   svmio run --collectives -n 4 -- ./app      MPI's collectives are svmio's too
   svmio run --collectives=component -n 4 -- ./app
                                              the same, by a component of Open MPI 4.1
+  svmio run --tool libmpiP.so -n 4 -- ./app  with a profiler that hears of all calls of MPI's
   svmio run --dry-run -n 4 -- ./app          show the command, start nothing
   svmio run -n 1 -- ./master : -n 3 ./worker several programs in one job
 
@@ -92,7 +93,7 @@ The first answer of:
   the mpiexec of its virtual environment; the mpiexec in PATH
 
 Environment:
-  LD_PRELOAD    stays, after svmio's library
+  LD_PRELOAD    stays, after svmio's library (--tool goes before it)
   SVMIO_*       reach all ranks, on all hosts, but one of several programs that an option of mpiexec (-env, -x)
                 gives the variable has it from there; SVMIO_JOB_*, of a job around this one, reach none
   SVMIO_LIBDIR  where <family>/libsvmio_mpi.so is (default: lib beside this program's bin)
@@ -147,6 +148,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "PREFIXES")]
     claim: Option<OsString>,
 
+    /// The library of a tool that stands between the program and MPI, as profilers do: goes before svmio's, and so hears
+    /// of all calls of MPI's, of those that svmio serves too; can be given several times
+    #[arg(long, value_name = "LIBRARY", value_hint = ValueHint::FilePath)]
+    tool: Vec<PathBuf>,
+
     /// Have each rank tell at the end what its files cost, and rank 0 what those of all did: messages and bytes on the
     /// wire, requests, pages (sets SVMIO_STATS)
     #[arg(long)]
@@ -186,7 +192,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
     } else {
         WaitingCure::of(launcher.family, crowding, &installation)?
     };
-    let mut libraries = Vec::new();
+    // A tool's `PMPI_` calls come to svmio, which has these names, too.
+    let mut libraries =
+        arguments.tool.iter().map(|tool| tool_library(tool)).collect::<Result<Vec<_>, _>>()?;
     let mut variables = own_variables(arguments, &line)?;
     if let Some(collectives) = arguments.collectives {
         // Before the one for files: what both take, it passes on.
@@ -254,6 +262,18 @@ fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<Ran
 /// secret is not for whoever lists processes.
 fn is_of_other_job(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"SVMIO_JOB_")
+}
+
+/// A tool's library as it is preloaded: by a path that does for ranks that run in another directory, too; a mere name is
+/// the dynamic loader's to find.
+fn tool_library(tool: &Path) -> Result<PathBuf, RunError> {
+    if tool.parent().is_some_and(|parent| parent.as_os_str().is_empty()) && !tool.exists() {
+        return installation::preloadable(tool.to_owned());
+    }
+    if !tool.is_file() {
+        return Err(RunError::NoTool { path: tool.to_owned() });
+    }
+    installation::preloadable(absolute(tool)?)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, RunError> {

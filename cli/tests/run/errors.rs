@@ -103,3 +103,11 @@ fn a_missing_library_is_an_error() {
     assert_eq!(output.status.code(), Some(127));
     assert!(text(&output.stderr).contains("--mpiexec"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_tools_library_that_is_not_there_is_told() {
+    let output = svmio_run().args(["--tool", "/no/such/libtool.so", "--", "/bin/true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let message = text(&output.stderr);
+    assert!(message.contains("/no/such/libtool.so") && message.contains("--tool"), "{message}");
+}
