@@ -1,5 +1,6 @@
 //! Mappings, which C knows by addresses: any address in a mapping stands for it.
 
+mod aliases;
 mod options;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -227,17 +228,20 @@ pub(crate) unsafe extern "C" fn map_file(
 pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
     reported(|| {
         const FUNCTION: &str = "svm_unmap";
-        let Some(mapped) = all_mapped().remove(&address.addr()) else {
+        let Some(mapped) = aliases::take(address.addr()) else {
             let nothing = Failure::argument(format!("at {address:p} no mapping of svmio's begins"));
             return job::members()?.agree(scope_at(address), &Call::new(FUNCTION), Err(nothing));
         };
-        let (file, scope, call) =
-            (Arc::clone(&mapped.file), mapped.scope(), Call::of(FUNCTION, mapped.file.told()));
-        let (mapped, is_free) = match Arc::try_unwrap(mapped) {
-            Ok(mapped) => (Ok(mapped), Ok(())),
-            Err(shared) => {
-                let busy = format!("the mapping of {} is used by another thread", file.file.name());
-                (Err(shared), Err(Failure::state(busy)))
+        let (file, scope) = match &mapped {
+            Ok(mapped) => (Arc::clone(&mapped.file), mapped.scope()),
+            Err(shared) => (Arc::clone(&shared.file), shared.scope()),
+        };
+        let call = Call::of(FUNCTION, file.told());
+        let is_free = match &mapped {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let name = file.file.name();
+                Err(Failure::state(format!("the mapping of {name} is used by another thread")))
             }
         };
         let mapped = match (file.members.agree(scope, &call, is_free), mapped) {
@@ -295,7 +299,10 @@ pub(crate) extern "C" fn barrier(address: *mut c_void) -> c_int {
         mapped.file.with(|session| {
             let mut met = None;
             let mut meet = || met.insert(call.agree(session.team(), Ok(()))).clone();
-            let outcome = mapped.mapping.barrier(&mut meet).map_err(Failure::from);
+            // By which of its mappings of the file a process stores and loads is its own matter.
+            let outcome = aliases::flush(&mapped)
+                .and_then(|()| Ok(mapped.mapping.barrier(&mut meet)?))
+                .and_then(|()| aliases::refresh(&mapped));
             match met {
                 // The others wait there, and are told.
                 None => call.agree(session.team(), outcome),

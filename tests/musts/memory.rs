@@ -120,6 +120,16 @@ fn who_may_not_serve_faults_reads_and_writes_instead() {
 }
 
 #[test]
+fn mappings_of_one_file_agree_in_a_process_after_a_barrier_of_any() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("mapped_twice.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all mappings agree\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn the_guide_shows_the_programs_that_are_tried_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read =

@@ -121,7 +121,7 @@ pub extern "C" fn svm_unmap(address: *mut c_void) -> c_int {
     (functions().unmap)(address)
 }
 
-/// Brings what this process has stored to the storage devices, as `MPI_File_sync` does. Like all functions that
+/// Brings what this process has stored by this mapping to the storage devices, as `MPI_File_sync` does. Like all functions that
 /// take a length, it concerns `length` bytes from `address` on, or, where that is 0, all up to the mapping's
 /// end.
 #[unsafe(no_mangle)]
@@ -129,34 +129,36 @@ pub extern "C" fn svm_sync(address: *mut c_void, length: usize) -> c_int {
     (functions().sync)(address, length)
 }
 
-/// Brings what this process has stored where others look for it. They see it after `svm_refresh`.
+/// Brings what this process has stored by this mapping where others look for it. They see it after `svm_refresh`, and
+/// so does this process by other mappings that it has of the file.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_flush(address: *mut c_void) -> c_int {
     (functions().flush)(address)
 }
 
-/// Sees from now on what others had flushed, or written and synced.
+/// Sees from now on, by this mapping, what others had flushed, or written and synced.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_refresh(address: *mut c_void) -> c_int {
     (functions().refresh)(address)
 }
 
-/// All who have opened the file meet: from then on each sees what all had stored. With a null pointer on all of
-/// them, all processes of the job meet, and no memory is concerned. An error of one of them before they meet, an
-/// address that is none, too, is the error of all.
+/// All who have opened the file meet: from then on each sees what all had stored, by whichever of the mappings that
+/// they have of it. With a null pointer on all of them, all processes of the job meet, and no memory is concerned. An
+/// error of one of them before they meet, an address that is none, too, is the error of all.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_barrier(address: *mut c_void) -> c_int {
     (functions().barrier)(address)
 }
 
 /// Waits until the bytes can be had, `SVM_LOCK_SHARED` or `SVM_LOCK_EXCLUSIVE`, and holds them: what others
-/// have stored there under their locks is seen then. A thread that waits for itself is told so.
+/// have stored there under their locks is seen then, by this mapping. A thread that waits for itself is told so.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_lock(address: *mut c_void, length: usize, mode: c_int) -> c_int {
     (functions().lock)(address, length, mode)
 }
 
-/// Unlocks what was locked by a call with this address and length, after what was stored there has got home.
+/// Unlocks what was locked by a call with this address and length, after what was stored there by this mapping has got
+/// home.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_unlock(address: *mut c_void, length: usize) -> c_int {
     (functions().unlock)(address, length)
