@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::mapping::{Advice, Mapping};
+use svmio_svm::mapping::{Advice, Mapping, Prepared};
 use svmio_svm::{FileOffset, LockMode};
 
 use crate::failure::{Failure, Result, reported};
@@ -30,15 +30,8 @@ struct Mapped {
 }
 
 impl Mapped {
-    fn new(
-        file: &Arc<OpenFile>,
-        range: Range<FileOffset>,
-        options: &svm_options,
-        has_file: bool,
-    ) -> Result<Mapped> {
-        let mapping = mapping_options(options).map(&file.file, range)?;
-        let (mapping, file) = (Arc::new(mapping), Arc::clone(file));
-        Ok(Mapped { locks: Mutex::default(), mapping, file, has_file })
+    fn new(file: &Arc<OpenFile>, mapping: Mapping, has_file: bool) -> Mapped {
+        Mapped { locks: Mutex::default(), mapping: Arc::new(mapping), file: Arc::clone(file), has_file }
     }
 
     /// Who ends it.
@@ -181,22 +174,34 @@ pub(crate) unsafe extern "C" fn map(
         let ((asked, options, range), call) =
             members.begin(scope, "svm_map", asked(), |(asked, ..)| asked.told())?;
         let file = Arc::new(asked.open(members)?);
-        let (mapped, mine) = match Mapped::new(&file, range, &options, true) {
-            Ok(mapped) => (Some(mapped), Ok(())),
-            Err(failure) => (None, Err(failure)),
-        };
-        match (file.members.agree(scope, &call, mine), mapped) {
-            (Ok(()), Some(mapped)) => {
+        let prepared = mapping_options(&options).prepare(&file.file, range).map_err(Failure::from);
+        match map_together(&file, &call, prepared) {
+            Ok(mapping) => {
                 // SAFETY: the caller's promise.
-                unsafe { address.write(keep(mapped)) };
+                unsafe { address.write(keep(Mapped::new(&file, mapping, true))) };
                 Ok(())
             }
-            (agreed, mapped) => {
-                drop(mapped);
+            Err(failure) => {
                 let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close);
-                agreed.and(closed)
+                let failed: Result = Err(failure);
+                failed.and(closed)
             }
         }
+    })
+}
+
+/// Maps what all who have opened the file have prepared. It becomes as long as those need it who may store once it is
+/// known that all get what they want, and stays as it is where one does not.
+fn map_together(file: &OpenFile, call: &Call, prepared: Result<Prepared>) -> Result<Mapping> {
+    file.with(|session| {
+        let team = session.team();
+        let prepared = call.agree_with(team, prepared)?;
+        let [coming] = team.maxima([i64::try_from(prepared.makes_size()).unwrap_or(i64::MAX)])?;
+        call.agree(team, prepared.check_size(coming.unsigned_abs()).map_err(Failure::from))?;
+        let mapping = call.agree_with(team, prepared.map().map_err(Failure::from))?;
+        // All know how long the file is now.
+        team.end_of_write::<Failure>(&file.file, Ok(()))?;
+        Ok(mapping)
     })
 }
 
@@ -217,9 +222,10 @@ pub(crate) unsafe extern "C" fn map_file(
         }
         // SAFETY: the caller's promise.
         let options = unsafe { files::options(options) }?;
-        let mapped = Mapped::new(&files::of_handle(file)?, range(offset, length)?, &options, false)?;
+        let file = files::of_handle(file)?;
+        let mapping = mapping_options(&options).map(&file.file, range(offset, length)?)?;
         // SAFETY: the caller's promise.
-        unsafe { address.write(keep(mapped)) };
+        unsafe { address.write(keep(Mapped::new(&file, mapping, false))) };
         Ok(())
     })
 }

@@ -48,6 +48,12 @@ impl Call {
         }
     }
 
+    /// The same of something that each has made, or has not been able to; returns it.
+    pub(crate) fn agree_with<T>(&self, team: &Team, made: Result<T>) -> Result<T> {
+        self.agree(team, made.as_ref().map(|_| ()).map_err(Failure::clone))?;
+        made
+    }
+
     /// A failure as others need it.
     fn named(&self, failure: Failure) -> Failure {
         let Failure { status, message } = failure;

@@ -127,6 +127,7 @@ mod memory;
 mod options;
 mod page;
 mod places;
+mod prepared;
 mod refresh;
 mod region;
 mod registry;
@@ -156,6 +157,7 @@ pub use advice::Advice;
 pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
 pub use options::MappingOptions;
+pub use prepared::Prepared;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
 pub use service::LostPage;
@@ -219,7 +221,8 @@ impl Mapping {
         MappingOptions::new().map(file, range)
     }
 
-    fn with(file: &Arc<File>, range: Range<FileOffset>, options: &MappingOptions) -> Result<Mapping> {
+    /// The mapping, of a file that may not be as long.
+    fn unlengthened(file: &Arc<File>, range: Range<FileOffset>, options: &MappingOptions) -> Result<Mapping> {
         let (may_read, may_write) = file.access();
         if !may_read {
             return Err(Error::NotOpenedFor { name: file.name().into(), what: "reading" });
@@ -243,9 +246,6 @@ impl Mapping {
         let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&service);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
-        if may_write {
-            reserving::lengthen(&service.file, &range)?;
-        }
         Ok(Mapping { handlers: Some(handlers), _registration: registration, service, range })
     }
 

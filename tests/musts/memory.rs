@@ -130,6 +130,16 @@ fn mappings_of_one_file_agree_in_a_process_after_a_barrier_of_any() {
 }
 
 #[test]
+fn a_file_that_one_makes_for_storing_the_others_map_for_loading() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("one_stores.c"), Compiled::C);
+    for (processes, nodes) in [(2, None), (3, None), (2, Some(2)), (4, Some(2))] {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all see what one stores\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn the_guide_shows_the_programs_that_are_tried_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read =

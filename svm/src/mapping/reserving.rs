@@ -12,11 +12,11 @@ use crate::units::FileOffset;
 use super::memory::Memory;
 use super::userfault;
 
-/// Reserves addresses for `range` of a file, which has to be as long unless `may_write`: then it is [made](lengthen) so
-/// once it is mapped.
+/// Reserves addresses for `range` of a file, whatever its length: that is [looked at](check_length), or
+/// [changed](lengthen), once it is mapped.
 ///
 /// # Errors
-/// As [`MappingOptions::map`](super::MappingOptions::map).
+/// As [`MappingOptions::prepare`](super::MappingOptions::prepare).
 pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bool) -> Result<Memory> {
     let bad = |reason: String| Error::BadRange { name: file.name().into(), range: range.clone(), reason };
     if range.start >= range.end {
@@ -37,9 +37,6 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
     }
     if may_write {
         file.attachment().writable()?;
-    } else if range.end.0 > file.size() {
-        let size = file.size();
-        return Err(bad(format!("the file has {size} bytes, and was opened for reading")));
     }
     let refused = |source| {
         let attachment = file.attachment();
@@ -55,6 +52,19 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
     Memory::reserve(uffd, pages, alignment, may_write).map_err(failed)
+}
+
+/// That a file has all bytes of `range`, or will have: others make it `coming` bytes long.
+///
+/// # Errors
+/// [`Error::BadRange`].
+pub(super) fn check_length(file: &File, range: &Range<FileOffset>, coming: u64) -> Result<()> {
+    let size = file.size().max(coming);
+    if range.end.0 <= size {
+        return Ok(());
+    }
+    let reason = format!("the file has {size} bytes, and was opened for reading");
+    Err(Error::BadRange { name: file.name().into(), range: range.clone(), reason })
 }
 
 /// Makes a file as long as `range`, which is mapped: one that cannot be mapped stays as it is.
