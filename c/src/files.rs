@@ -46,6 +46,8 @@ pub(crate) struct Asked {
     /// None for memory that has no name.
     name: Option<FileName>,
     options: OpenOptions,
+    /// It is opened only if it can be made.
+    is_exclusive: bool,
     scope: Scope,
 }
 
@@ -79,13 +81,21 @@ impl Asked {
             0 => None,
             bytes => Some(SegmentSize::new(bytes).map_err(|error| Failure::argument(error.to_string()))?),
         };
-        let opened = opened.create(has(SVM_CREATE)).exclusive(has(SVM_EXCLUSIVE)).segment_size(segment_size);
-        Ok(Asked { name, options: opened, scope: Scope::of(flags) })
+        let (is_exclusive, scope) = (has(SVM_EXCLUSIVE), Scope::of(flags));
+        let opened = opened.create(has(SVM_CREATE)).exclusive(is_exclusive).segment_size(segment_size);
+        Ok(Asked { name, options: opened, is_exclusive, scope })
     }
 
     /// What is to be opened, for people and for comparison.
     pub(crate) fn told(&self) -> String {
         self.name.as_ref().map_or_else(|| "memory without a name".into(), ToString::to_string)
+    }
+
+    /// After it was opened for nothing: what this call has certainly made goes.
+    pub(crate) fn take_back(&self, open: &OpenFile) {
+        if let Some(name) = self.name.as_ref().filter(|_| self.is_exclusive) {
+            open.with(|session| session.take_back(name));
+        }
     }
 
     /// Opens it.

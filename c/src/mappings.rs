@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::mapping::{Advice, Mapping, Prepared};
+use svmio_svm::mapping::{self, Advice, Mapping, Prepared};
 use svmio_svm::{FileOffset, LockMode};
 
 use crate::failure::{Failure, Result, reported};
@@ -169,7 +169,10 @@ pub(crate) unsafe extern "C" fn map(
             // Mapping for storing takes loads, too.
             let flags = if flags & SVM_WRITE != 0 { flags | SVM_READ } else { flags };
             // SAFETY: the caller's promise.
-            Ok((unsafe { Asked::from_c(name, flags, &options) }?, options, range))
+            let asked = unsafe { Asked::from_c(name, flags, &options) }?;
+            // Before a file is made for it.
+            mapping::check(&asked.told(), &range)?;
+            Ok((asked, options, range))
         };
         let ((asked, options, range), call) =
             members.begin(scope, "svm_map", asked(), |(asked, ..)| asked.told())?;
@@ -182,6 +185,7 @@ pub(crate) unsafe extern "C" fn map(
                 Ok(())
             }
             Err(failure) => {
+                asked.take_back(&file);
                 let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close);
                 let failed: Result = Err(failure);
                 failed.and(closed)

@@ -160,6 +160,7 @@ pub use options::MappingOptions;
 pub use prepared::Prepared;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
+pub use reserving::check;
 pub use service::LostPage;
 pub use strict::{StrictMapping, StrictStatistics};
 pub use wanted::Fetch;
