@@ -11,7 +11,7 @@ use svmio_svm::{File, FileName, FileOffset, OpenOptions, SegmentSize, strip_pref
 
 use crate::failure::{Failure, Result, reported};
 use crate::job::{self, Members, Scope};
-use crate::together::Call;
+use crate::together::{Call, Disagreement};
 use crate::types::*;
 
 /// An open file.
@@ -37,6 +37,12 @@ impl OpenFile {
     /// Closes it, on all who have it open.
     pub(crate) fn close(self) -> Result {
         let closed = self.with(|session| session.close(&self.file, self.is_unnamed));
+        Ok(closed?)
+    }
+
+    /// Closes it here, where the others cannot be told any more.
+    pub(crate) fn close_severed(self) -> Result {
+        let closed = self.with(|session| session.close_severed(&self.file, self.is_unnamed));
         Ok(closed?)
     }
 }
@@ -230,12 +236,13 @@ pub(crate) extern "C" fn close(file: *mut svm_file) -> c_int {
                 (Err(shared), Err(Failure::state(busy)))
             }
         };
-        match (members.agree(scope, &call, is_free), open) {
+        match (members.step(scope, &call, is_free), open) {
             (Ok(()), Ok(open)) => open.close(),
+            (Err(Disagreement::Severed(failure)), Ok(open)) => Err(failure.beside(open.close_severed())),
             (agreed, open) => {
                 let kept = open.map_or_else(|shared| shared, Arc::new);
                 open_files().insert(file.addr(), kept);
-                agreed
+                Ok(agreed?)
             }
         }
     })

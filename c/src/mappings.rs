@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result, reported};
 use crate::files::{self, Asked, OpenFile};
 use crate::held::HeldLock;
 use crate::job::{self, Scope};
-use crate::together::Call;
+use crate::together::{Call, Disagreement};
 use crate::types::*;
 
 use options::mapping_options;
@@ -254,11 +254,12 @@ pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
                 Err(Failure::state(format!("the mapping of {name} is used by another thread")))
             }
         };
-        let mapped = match (file.members.agree(scope, &call, is_free), mapped) {
-            (Ok(()), Ok(mapped)) => mapped,
+        let (mapped, severed) = match (file.members.step(scope, &call, is_free), mapped) {
+            (Ok(()), Ok(mapped)) => (mapped, None),
+            (Err(Disagreement::Severed(failure)), Ok(mapped)) => (mapped, Some(failure)),
             (agreed, mapped) => {
                 all_mapped().insert(address.addr(), mapped.map_or_else(|shared| shared, Arc::new));
-                return agreed;
+                return Ok(agreed?);
             }
         };
         drop(file);
@@ -266,6 +267,10 @@ pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
             note_ended_alone(&mut ended_alone(), address.addr());
         }
         let (ended, file, has_file) = mapped.end();
+        if let Some(failure) = severed {
+            let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close_severed);
+            return Err(failure.beside(ended).beside(closed));
+        }
         let agreed = file.members.agree(scope, &call, ended);
         if !has_file {
             return agreed;

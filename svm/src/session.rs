@@ -204,6 +204,14 @@ impl Session {
         self.team.close(file, goes)
     }
 
+    /// The same by one member, where the others cannot be told anything any more.
+    ///
+    /// # Errors
+    /// Those of [`Team::close_severed`].
+    pub fn close_severed(&self, file: &File, goes: bool) -> Result<()> {
+        self.team.close_severed(file, goes)
+    }
+
     /// Removes a file on all nodes; by one process. Whoever has it open keeps it until closing it.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn svm_init_with(exchange: *const svm_exchange) -> c_int {
 
 /// Leaves the job, when all processes do. Nothing may be mapped or open any more: that is `SVM_ERR_STATE`, on
 /// all of them. In programs of MPI it comes before `MPI_Finalize`. A process that ends without it counts as
-/// lost.
+/// lost. Where one is lost, the others leave all the same, each by itself, with an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_finalize() -> c_int {
     (functions().finalize)()
@@ -117,7 +117,9 @@ pub unsafe extern "C" fn svm_map_file(
 /// Ends the mapping that begins at `address`, after what was stored is where others look for it; locks on it
 /// are released before. Where `svm_map` has made it, its file is closed, and all who have called that call this
 /// together. An address where no mapping begins, a null pointer, too, counts as one of such a mapping, so that the
-/// others hear of it, unless it lies in a mapping that this process ends by itself, or ended.
+/// others hear of it, unless it lies in a mapping that this process ends by itself, or ended. Where a process is lost,
+/// the others' mappings end all the same, each by itself, with an error, after what was stored is where others look
+/// for it, as far as that is there. So it is for `svm_close`.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_unmap(address: *mut c_void) -> c_int {
     (functions().unmap)(address)
