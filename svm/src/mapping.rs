@@ -27,9 +27,9 @@
 //!
 //! There are three kinds of consistency, of which `docs/memory.md` tells when to take which.
 //!
-//! **Release consistency.** A process sees its own stores at once, by the mapping that it stores by: all that follows is
-//! about one mapping of each process, and of a second one of the same bytes as about another process. What it stored before it
-//! [released](MappingLock::release) a lock, another one sees that [locks](Mapping::lock) the range after that. What any
+//! **Release consistency.** A process sees its own stores at once, by the mapping that it stores by: all that follows
+//! is about one mapping of each process, and about a second one of the same bytes as about another process. What it
+//! stored before it [released](MappingLock::release) a lock, another one sees that [locks](Mapping::lock) the range after that. What any
 //! stored before a [barrier](Mapping::barrier), all see after it. [`Mapping::flush`] is the half of a barrier that
 //! shows, [`Mapping::refresh`] the half that sees. Programs in which any two accesses to a byte, one of them a store,
 //! have such a thing between them, find memory as if there were only one (Gharachorloo et al., *Memory Consistency and

@@ -188,8 +188,8 @@ impl Session {
         Ok(file)
     }
 
-    /// A file that all have made together, for something that has failed since, loses its name: the first member removes
-    /// it. Whoever has it open, as they have, keeps it until closing it. What keeps it from that is told in the log.
+    /// A file that all have made together, for something that has failed since, loses its name: the first member
+    /// removes it. Whoever has it open, as they have, keeps it until closing it. What keeps it from that is told in the log.
     pub fn take_back(&self, name: &FileName) {
         if self.team.member() == 0 {
             self.place.take_back(name);

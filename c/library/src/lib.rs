@@ -82,7 +82,8 @@ pub extern "C" fn svm_size() -> c_int {
 /// loads with `SVM_WRITE`, which makes the file that long, else for loads. All processes make the call
 /// together, each with the bytes that it wants and for what it wants them, unless the flags have `SVM_ALONE`; it
 /// succeeds on all of them or on none. Who maps for loads may have what another one makes of the file by this call;
-/// where it fails the file stays as long as it was, and with `SVM_EXCLUSIVE` none is left. Whether they have `SVM_ALONE`, and the name, are the same on all.
+/// where it fails the file stays as long as it was, and with `SVM_EXCLUSIVE` none is left. Whether
+/// they have `SVM_ALONE`, and the name, are the same on all.
 /// Whether the file is made (`SVM_CREATE`, `SVM_EXCLUSIVE`), and with which segments, is as rank 0 says.
 ///
 /// `name` is a path from the store's root, with or without `svm:` before it. A null pointer makes memory that
@@ -125,7 +126,8 @@ pub extern "C" fn svm_unmap(address: *mut c_void) -> c_int {
     (functions().unmap)(address)
 }
 
-/// Brings what this process has stored by this mapping to the storage devices, as `MPI_File_sync` does. Like all functions that
+/// Brings what this process has stored by this mapping to the storage devices, as `MPI_File_sync` does. Like all
+/// functions that
 /// take a length, it concerns `length` bytes from `address` on, or, where that is 0, all up to the mapping's
 /// end.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
-//! Other mappings that this process has of a file. Each has pages of its own: what is stored by one of them, another one
-//! shows when the one has been flushed and the other refreshed.
+//! Other mappings that this process has of a file. Each has pages of its own: what is stored by one of them, another
+//! one shows when the one has been flushed and the other refreshed.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -36,8 +36,8 @@ fn with_each(mapped: &Mapped, work: impl Fn(&Mapping) -> Result) -> Result {
     outcome
 }
 
-/// Takes the mapping that begins at an address out of those that this process has: as it is, unless another thread is in
-/// a call to which it was named.
+/// Takes the mapping that begins at an address out of those that this process has: as it is, unless another thread is
+/// in a call to which it was named.
 pub(super) fn take(address: usize) -> Option<std::result::Result<Mapped, Arc<Mapped>>> {
     let _in_use = IN_USE.write().unwrap_or_else(PoisonError::into_inner);
     all_mapped().remove(&address).map(Arc::try_unwrap)

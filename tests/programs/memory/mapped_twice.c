@@ -1,5 +1,5 @@
-/* Processes have a file mapped as a whole, a part of it once more, and all of it again by its name: whichever mapping they
- * store into, and whichever the barrier names, all see it after that by all of them. */
+/* Processes have a file mapped as a whole, a part of it once more, and all of it again by its name: whichever mapping
+ * they store into, and whichever the barrier names, all see it after that by all of them. */
 #include "support.h"
 
 enum { PAGE = 4096, SLAB = 128 << 10, ROUNDS = 4, MOST = 8 };

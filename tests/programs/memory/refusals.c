@@ -88,7 +88,8 @@ static void nothing_is_left(void) {
     void *address;
     for (int time = 0; time < 2; time++) {
         REFUSED(svm_map("left", flags, 0, rank == last ? 0 : 8, NULL, &address), SVM_ERR_RANGE, "/left");
-        REFUSED(svm_map("left", flags, rank == last ? UINT64_MAX - 8 : 0, 8, NULL, &address), SVM_ERR_NO_SPACE, "/left");
+        REFUSED(svm_map("left", flags, rank == last ? UINT64_MAX - 8 : 0, 8, NULL, &address), SVM_ERR_NO_SPACE,
+                "/left");
     }
     void *other;
     SUCCEED(svm_map("left", flags, 0, 8, NULL, &address));
