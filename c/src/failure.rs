@@ -30,6 +30,14 @@ impl Failure {
     pub(crate) fn state(message: impl Into<String>) -> Failure {
         Failure { status: SVM_ERR_STATE, message: message.into() }
     }
+
+    /// The same, with what has gone wrong after it, if anything has.
+    pub(crate) fn beside(self, outcome: Result) -> Failure {
+        match outcome {
+            Ok(()) => self,
+            Err(other) => Failure { message: format!("{}; {}", self.message, other.message), ..self },
+        }
+    }
 }
 
 impl std::fmt::Display for Failure {

@@ -11,7 +11,7 @@ use svmio_svm::{File, FileName, FileOffset, OpenOptions, SegmentSize, strip_pref
 
 use crate::failure::{Failure, Result, reported};
 use crate::job::{self, Members, Scope};
-use crate::together::Call;
+use crate::together::{Call, Disagreement};
 use crate::types::*;
 
 /// An open file.
@@ -39,6 +39,12 @@ impl OpenFile {
         let closed = self.with(|session| session.close(&self.file, self.is_unnamed));
         Ok(closed?)
     }
+
+    /// Closes it here, where the others cannot be told any more.
+    pub(crate) fn close_severed(self) -> Result {
+        let closed = self.with(|session| session.close_severed(&self.file, self.is_unnamed));
+        Ok(closed?)
+    }
 }
 
 /// What C asks for when it opens a file.
@@ -46,6 +52,8 @@ pub(crate) struct Asked {
     /// None for memory that has no name.
     name: Option<FileName>,
     options: OpenOptions,
+    /// It is opened only if it can be made.
+    is_exclusive: bool,
     scope: Scope,
 }
 
@@ -79,13 +87,21 @@ impl Asked {
             0 => None,
             bytes => Some(SegmentSize::new(bytes).map_err(|error| Failure::argument(error.to_string()))?),
         };
-        let opened = opened.create(has(SVM_CREATE)).exclusive(has(SVM_EXCLUSIVE)).segment_size(segment_size);
-        Ok(Asked { name, options: opened, scope: Scope::of(flags) })
+        let (is_exclusive, scope) = (has(SVM_EXCLUSIVE), Scope::of(flags));
+        let opened = opened.create(has(SVM_CREATE)).exclusive(is_exclusive).segment_size(segment_size);
+        Ok(Asked { name, options: opened, is_exclusive, scope })
     }
 
     /// What is to be opened, for people and for comparison.
     pub(crate) fn told(&self) -> String {
         self.name.as_ref().map_or_else(|| "memory without a name".into(), ToString::to_string)
+    }
+
+    /// After it was opened for nothing: what this call has certainly made goes.
+    pub(crate) fn take_back(&self, open: &OpenFile) {
+        if let Some(name) = self.name.as_ref().filter(|_| self.is_exclusive) {
+            open.with(|session| session.take_back(name));
+        }
     }
 
     /// Opens it.
@@ -220,12 +236,13 @@ pub(crate) extern "C" fn close(file: *mut svm_file) -> c_int {
                 (Err(shared), Err(Failure::state(busy)))
             }
         };
-        match (members.agree(scope, &call, is_free), open) {
+        match (members.step(scope, &call, is_free), open) {
             (Ok(()), Ok(open)) => open.close(),
+            (Err(Disagreement::Severed(failure)), Ok(open)) => Err(failure.beside(open.close_severed())),
             (agreed, open) => {
                 let kept = open.map_or_else(|shared| shared, Arc::new);
                 open_files().insert(file.addr(), kept);
-                agreed
+                Ok(agreed?)
             }
         }
     })

@@ -9,7 +9,7 @@ use svmio_svm::session::Session;
 
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Result, numbered, reported};
-use crate::together::Call;
+use crate::together::{Call, Disagreement};
 use crate::types::{SVM_ALONE, svm_exchange};
 use crate::{files, mappings};
 
@@ -54,6 +54,16 @@ impl Members {
     /// A step of those who have a file open; see [`Call::agree`].
     pub(crate) fn agree(&self, scope: Scope, call: &Call, mine: Result) -> Result {
         self.with(scope, |session| call.agree(session.team(), mine))
+    }
+
+    /// The same, where it matters whether the others know.
+    pub(crate) fn step(
+        &self,
+        scope: Scope,
+        call: &Call,
+        mine: Result,
+    ) -> std::result::Result<(), Disagreement> {
+        self.with(scope, |session| call.step(session.team(), mine))
     }
 
     /// The first step of a call: what each has made of its arguments, and for what the call is, which is the same on
@@ -150,22 +160,24 @@ pub(crate) extern "C" fn finalize() -> c_int {
             Some(_) => Ok(()),
             None => Err(Failure::state("another thread is in a function of svmio's")),
         });
-        // All leave, or none.
-        let agreed = members.agree(Scope::All, &Call::new("svm_finalize"), is_free);
-        let members = match (agreed, Arc::try_unwrap(members)) {
-            (Ok(()), Ok(members)) => members,
+        // All leave, or none, unless nobody can be told any more.
+        let agreed = members.step(Scope::All, &Call::new("svm_finalize"), is_free);
+        let (members, agreed) = match (agreed, Arc::try_unwrap(members)) {
+            (Ok(()), Ok(members)) => (members, Ok(())),
+            (Err(Disagreement::Severed(failure)), Ok(members)) => (members, Err(failure)),
             (agreed, members) => {
                 *place = Some(members.map_or_else(|shared| shared, Arc::new));
-                return agreed.and(Err(Failure::state("another thread is in a function of svmio's")));
+                agreed?;
+                return Err(Failure::state("another thread is in a function of svmio's"));
             }
         };
         let Members { all, own, by_exchange, .. } = members;
         drop(own);
         // Relaxed: see `let_clusters_stay`.
         if by_exchange && CLUSTERS_STAY.load(Ordering::Relaxed) {
-            return Ok(());
+            return agreed;
         }
-        Ok(all.finish()?)
+        agreed.and(all.finish().map_err(Failure::from))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Mappings, which C knows by addresses: any address in a mapping stands for it.
 
+mod aliases;
 mod options;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,14 +8,14 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::mapping::{Advice, Mapping};
+use svmio_svm::mapping::{self, Advice, Mapping, Prepared};
 use svmio_svm::{FileOffset, LockMode};
 
 use crate::failure::{Failure, Result, reported};
 use crate::files::{self, Asked, OpenFile};
 use crate::held::HeldLock;
 use crate::job::{self, Scope};
-use crate::together::Call;
+use crate::together::{Call, Disagreement};
 use crate::types::*;
 
 use options::mapping_options;
@@ -29,15 +30,8 @@ struct Mapped {
 }
 
 impl Mapped {
-    fn new(
-        file: &Arc<OpenFile>,
-        range: Range<FileOffset>,
-        options: &svm_options,
-        has_file: bool,
-    ) -> Result<Mapped> {
-        let mapping = mapping_options(options).map(&file.file, range)?;
-        let (mapping, file) = (Arc::new(mapping), Arc::clone(file));
-        Ok(Mapped { locks: Mutex::default(), mapping, file, has_file })
+    fn new(file: &Arc<OpenFile>, mapping: Mapping, has_file: bool) -> Mapped {
+        Mapped { locks: Mutex::default(), mapping: Arc::new(mapping), file: Arc::clone(file), has_file }
     }
 
     /// Who ends it.
@@ -175,27 +169,43 @@ pub(crate) unsafe extern "C" fn map(
             // Mapping for storing takes loads, too.
             let flags = if flags & SVM_WRITE != 0 { flags | SVM_READ } else { flags };
             // SAFETY: the caller's promise.
-            Ok((unsafe { Asked::from_c(name, flags, &options) }?, options, range))
+            let asked = unsafe { Asked::from_c(name, flags, &options) }?;
+            // Before a file is made for it.
+            mapping::check(&asked.told(), &range)?;
+            Ok((asked, options, range))
         };
         let ((asked, options, range), call) =
             members.begin(scope, "svm_map", asked(), |(asked, ..)| asked.told())?;
         let file = Arc::new(asked.open(members)?);
-        let (mapped, mine) = match Mapped::new(&file, range, &options, true) {
-            Ok(mapped) => (Some(mapped), Ok(())),
-            Err(failure) => (None, Err(failure)),
-        };
-        match (file.members.agree(scope, &call, mine), mapped) {
-            (Ok(()), Some(mapped)) => {
+        let prepared = mapping_options(&options).prepare(&file.file, range).map_err(Failure::from);
+        match map_together(&file, &call, prepared) {
+            Ok(mapping) => {
                 // SAFETY: the caller's promise.
-                unsafe { address.write(keep(mapped)) };
+                unsafe { address.write(keep(Mapped::new(&file, mapping, true))) };
                 Ok(())
             }
-            (agreed, mapped) => {
-                drop(mapped);
+            Err(failure) => {
+                asked.take_back(&file);
                 let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close);
-                agreed.and(closed)
+                let failed: Result = Err(failure);
+                failed.and(closed)
             }
         }
+    })
+}
+
+/// Maps what all who have opened the file have prepared. It becomes as long as those need it who may store once it is
+/// known that all get what they want, and stays as it is where one does not.
+fn map_together(file: &OpenFile, call: &Call, prepared: Result<Prepared>) -> Result<Mapping> {
+    file.with(|session| {
+        let team = session.team();
+        let prepared = call.agree_with(team, prepared)?;
+        let [coming] = team.maxima([i64::try_from(prepared.makes_size()).unwrap_or(i64::MAX)])?;
+        call.agree(team, prepared.check_size(coming.unsigned_abs()).map_err(Failure::from))?;
+        let mapping = call.agree_with(team, prepared.map().map_err(Failure::from))?;
+        // All know how long the file is now.
+        team.end_of_write::<Failure>(&file.file, Ok(()))?;
+        Ok(mapping)
     })
 }
 
@@ -216,9 +226,10 @@ pub(crate) unsafe extern "C" fn map_file(
         }
         // SAFETY: the caller's promise.
         let options = unsafe { files::options(options) }?;
-        let mapped = Mapped::new(&files::of_handle(file)?, range(offset, length)?, &options, false)?;
+        let file = files::of_handle(file)?;
+        let mapping = mapping_options(&options).map(&file.file, range(offset, length)?)?;
         // SAFETY: the caller's promise.
-        unsafe { address.write(keep(mapped)) };
+        unsafe { address.write(keep(Mapped::new(&file, mapping, false))) };
         Ok(())
     })
 }
@@ -227,24 +238,28 @@ pub(crate) unsafe extern "C" fn map_file(
 pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
     reported(|| {
         const FUNCTION: &str = "svm_unmap";
-        let Some(mapped) = all_mapped().remove(&address.addr()) else {
+        let Some(mapped) = aliases::take(address.addr()) else {
             let nothing = Failure::argument(format!("at {address:p} no mapping of svmio's begins"));
             return job::members()?.agree(scope_at(address), &Call::new(FUNCTION), Err(nothing));
         };
-        let (file, scope, call) =
-            (Arc::clone(&mapped.file), mapped.scope(), Call::of(FUNCTION, mapped.file.told()));
-        let (mapped, is_free) = match Arc::try_unwrap(mapped) {
-            Ok(mapped) => (Ok(mapped), Ok(())),
-            Err(shared) => {
-                let busy = format!("the mapping of {} is used by another thread", file.file.name());
-                (Err(shared), Err(Failure::state(busy)))
+        let (file, scope) = match &mapped {
+            Ok(mapped) => (Arc::clone(&mapped.file), mapped.scope()),
+            Err(shared) => (Arc::clone(&shared.file), shared.scope()),
+        };
+        let call = Call::of(FUNCTION, file.told());
+        let is_free = match &mapped {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let name = file.file.name();
+                Err(Failure::state(format!("the mapping of {name} is used by another thread")))
             }
         };
-        let mapped = match (file.members.agree(scope, &call, is_free), mapped) {
-            (Ok(()), Ok(mapped)) => mapped,
+        let (mapped, severed) = match (file.members.step(scope, &call, is_free), mapped) {
+            (Ok(()), Ok(mapped)) => (mapped, None),
+            (Err(Disagreement::Severed(failure)), Ok(mapped)) => (mapped, Some(failure)),
             (agreed, mapped) => {
                 all_mapped().insert(address.addr(), mapped.map_or_else(|shared| shared, Arc::new));
-                return agreed;
+                return Ok(agreed?);
             }
         };
         drop(file);
@@ -252,6 +267,10 @@ pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
             note_ended_alone(&mut ended_alone(), address.addr());
         }
         let (ended, file, has_file) = mapped.end();
+        if let Some(failure) = severed {
+            let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close_severed);
+            return Err(failure.beside(ended).beside(closed));
+        }
         let agreed = file.members.agree(scope, &call, ended);
         if !has_file {
             return agreed;
@@ -295,7 +314,10 @@ pub(crate) extern "C" fn barrier(address: *mut c_void) -> c_int {
         mapped.file.with(|session| {
             let mut met = None;
             let mut meet = || met.insert(call.agree(session.team(), Ok(()))).clone();
-            let outcome = mapped.mapping.barrier(&mut meet).map_err(Failure::from);
+            // By which of its mappings of the file a process stores and loads is its own matter.
+            let outcome = aliases::flush(&mapped)
+                .and_then(|()| Ok(mapped.mapping.barrier(&mut meet)?))
+                .and_then(|()| aliases::refresh(&mapped));
             match met {
                 // The others wait there, and are told.
                 None => call.agree(session.team(), outcome),

@@ -5,8 +5,12 @@
 //! arguments, and which call of what it makes, as a number drawn from the text that says so. Where one's outcome is a
 //! failure, or the numbers differ, the call ends there, on all of them. All first steps are the same collective, so
 //! that processes whose calls differ meet, too, and find that out.
+//!
+//! Where processes cannot tell each other anything any more, what ends something (`svm_unmap`, `svm_close`,
+//! `svm_finalize`) ends it on each of them by itself: nobody could ever end it together.
 
-use svmio_svm::team::Team;
+use svmio_svm::Error;
+use svmio_svm::team::{Team, Tellable};
 
 use crate::failure::{Failure, Result};
 use crate::types::*;
@@ -16,6 +20,40 @@ pub(crate) struct Call {
     function: &'static str,
     /// Of what: the same on all of them.
     subject: String,
+}
+
+/// Why processes do not go on with a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Disagreement {
+    /// One of them cannot, or their calls differ. All know, and it is as if there had been no call.
+    Refused(Failure),
+    /// They cannot tell each other anything: one is lost, above all. Each is by itself from now on.
+    Severed(Failure),
+}
+
+impl From<Disagreement> for Failure {
+    fn from(disagreement: Disagreement) -> Failure {
+        match disagreement {
+            Disagreement::Refused(failure) | Disagreement::Severed(failure) => failure,
+        }
+    }
+}
+
+/// What keeps a team from telling its members anything is the only error of its own that it has here.
+impl From<Error> for Disagreement {
+    fn from(error: Error) -> Disagreement {
+        Disagreement::Severed(error.into())
+    }
+}
+
+impl Tellable for Disagreement {
+    fn told(self) -> (u32, String) {
+        Failure::from(self).told()
+    }
+
+    fn heard(number: u32, message: String) -> Disagreement {
+        Disagreement::Refused(Failure::heard(number, message))
+    }
 }
 
 /// Between the two parts of what processes tell each other of their calls.
@@ -35,17 +73,28 @@ impl Call {
     /// Tells the others how it went until now; all succeed, or none. Whoever has failed gets its own failure, the
     /// others that of the first who has.
     pub(crate) fn agree(&self, team: &Team, mine: Result) -> Result {
-        let told = mine.clone().map_err(|failure| self.named(failure));
+        Ok(self.step(team, mine)?)
+    }
+
+    /// The same, where it matters whether the others know.
+    pub(crate) fn step(&self, team: &Team, mine: Result) -> std::result::Result<(), Disagreement> {
+        let told = mine.clone().map_err(|failure| Disagreement::Refused(self.named(failure)));
         // Nobody looks at the number of one who has failed.
         let own = self.number();
         let agreed = team.agree_on(told, [own, !own]);
         // One's own is about arguments that oneself knows.
-        mine?;
+        mine.map_err(Disagreement::Refused)?;
         match agreed? {
             // The largest is the smallest, too, where all are the same.
             [largest, inverse] if largest == !inverse => Ok(()),
             _ => Err(self.of_different_calls(team)),
         }
+    }
+
+    /// The same of something that each has made, or has not been able to; returns it.
+    pub(crate) fn agree_with<T>(&self, team: &Team, made: Result<T>) -> Result<T> {
+        self.agree(team, made.as_ref().map(|_| ()).map_err(Failure::clone))?;
+        made
     }
 
     /// A failure as others need it.
@@ -68,11 +117,15 @@ impl Call {
     }
 
     /// What keeps processes from going on whose calls are not the same; all of them come here.
-    fn of_different_calls(&self, team: &Team) -> Failure {
-        let all = match team.all_gather(self.told().as_bytes()) {
-            Ok(all) => all,
-            Err(error) => return error.into(),
-        };
+    fn of_different_calls(&self, team: &Team) -> Disagreement {
+        match team.all_gather(self.told().as_bytes()) {
+            Ok(all) => Disagreement::Refused(Call::told_apart(&all)),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// How the calls that processes have told differ.
+    fn told_apart(all: &[Vec<u8>]) -> Failure {
         let all: Vec<_> = all.iter().map(|told| String::from_utf8_lossy(told)).collect();
         let parts = |told: &str| -> (String, String) {
             let (function, subject) = told.split_once(BETWEEN).unwrap_or((told, ""));

@@ -27,8 +27,9 @@
 //!
 //! There are three kinds of consistency, of which `docs/memory.md` tells when to take which.
 //!
-//! **Release consistency.** A process sees its own stores at once. What it stored before it
-//! [released](MappingLock::release) a lock, another one sees that [locks](Mapping::lock) the range after that. What any
+//! **Release consistency.** A process sees its own stores at once, by the mapping that it stores by: all that follows
+//! is about one mapping of each process, and about a second one of the same bytes as about another process. What it
+//! stored before it [released](MappingLock::release) a lock, another one sees that [locks](Mapping::lock) the range after that. What any
 //! stored before a [barrier](Mapping::barrier), all see after it. [`Mapping::flush`] is the half of a barrier that
 //! shows, [`Mapping::refresh`] the half that sees. Programs in which any two accesses to a byte, one of them a store,
 //! have such a thing between them, find memory as if there were only one (Gharachorloo et al., *Memory Consistency and
@@ -126,6 +127,7 @@ mod memory;
 mod options;
 mod page;
 mod places;
+mod prepared;
 mod refresh;
 mod region;
 mod registry;
@@ -155,8 +157,10 @@ pub use advice::Advice;
 pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
 pub use options::MappingOptions;
+pub use prepared::Prepared;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
+pub use reserving::check;
 pub use service::LostPage;
 pub use strict::{StrictMapping, StrictStatistics};
 pub use wanted::Fetch;
@@ -218,7 +222,8 @@ impl Mapping {
         MappingOptions::new().map(file, range)
     }
 
-    fn with(file: &Arc<File>, range: Range<FileOffset>, options: &MappingOptions) -> Result<Mapping> {
+    /// The mapping, of a file that may not be as long.
+    fn unlengthened(file: &Arc<File>, range: Range<FileOffset>, options: &MappingOptions) -> Result<Mapping> {
         let (may_read, may_write) = file.access();
         if !may_read {
             return Err(Error::NotOpenedFor { name: file.name().into(), what: "reading" });
@@ -242,9 +247,6 @@ impl Mapping {
         let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&service);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
-        if may_write {
-            reserving::lengthen(&service.file, &range)?;
-        }
         Ok(Mapping { handlers: Some(handlers), _registration: registration, service, range })
     }
 

@@ -182,13 +182,18 @@ impl Session {
         let options = options.clone().create(true).exclusive(true).temporary(true);
         // No host can have it.
         let opened = self.open_by(Staging::by(Servers::default()), &name, &options);
-        if opened.is_err() && self.team.member() == 0 {
-            self.place.take_back(&name);
-        }
-        let file = opened?;
+        let file = opened.inspect_err(|_| self.take_back(&name))?;
         let removed = if self.team.member() == 0 { self.remove(&name) } else { Ok(()) };
         self.team.outcome_of(0, removed)?;
         Ok(file)
+    }
+
+    /// A file that all have made together, for something that has failed since, loses its name: the first member
+    /// removes it. Whoever has it open, as they have, keeps it until closing it. What keeps it from that is told in the log.
+    pub fn take_back(&self, name: &FileName) {
+        if self.team.member() == 0 {
+            self.place.take_back(name);
+        }
     }
 
     /// Before all let go of a file: what they wrote is committed, unless the file has no name and `goes` with that.
@@ -197,6 +202,14 @@ impl Session {
     /// Those of [`Team::close`].
     pub fn close(&self, file: &File, goes: bool) -> Result<()> {
         self.team.close(file, goes)
+    }
+
+    /// The same by one member, where the others cannot be told anything any more.
+    ///
+    /// # Errors
+    /// Those of [`Team::close_severed`].
+    pub fn close_severed(&self, file: &File, goes: bool) -> Result<()> {
+        self.team.close_severed(file, goes)
     }
 
     /// Removes a file on all nodes; by one process. Whoever has it open keeps it until closing it.

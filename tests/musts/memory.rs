@@ -1,6 +1,8 @@
 //! Programs in C that know nothing of MPI share files as memory, on one node and on several, and the tool finds what
 //! they stored; what they do wrong, or may not do, is told to them.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,10 +46,13 @@ fn rod(scratch: &Scratch, nodes: Option<u32>) -> Vec<u8> {
         None => vec![scratch.store().into()],
         Some(nodes) => (0..nodes).map(|node| store_of_node(scratch, node)).collect(),
     };
+    cat("svm:/rod", stores)
+}
+
+/// What the tool finds of a file, by the stores of its nodes.
+fn cat(name: &str, stores: Vec<PathBuf>) -> Vec<u8> {
     let mut command = Command::new(Installation::get().tool());
-    command
-        .args(["cat", "svm:/rod"])
-        .env("SVMIO_STORES", std::env::join_paths(stores).expect("no colon in names"));
+    command.args(["cat", name]).env("SVMIO_STORES", std::env::join_paths(stores).expect("no colon in names"));
     let output = command.output().expect("the tool can be started");
     assert!(output.status.success(), "{output:?}");
     output.stdout
@@ -116,6 +121,60 @@ fn who_may_not_serve_faults_reads_and_writes_instead() {
     for (processes, nodes) in COUNTS {
         let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
         assert_eq!(said, "it works without faults\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
+fn mappings_of_one_file_agree_in_a_process_after_a_barrier_of_any() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("mapped_twice.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all mappings agree\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
+fn a_file_that_one_makes_for_storing_the_others_map_for_loading() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("one_stores.c"), Compiled::C);
+    for (processes, nodes) in [(2, None), (3, None), (2, Some(2)), (4, Some(2))] {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all see what one stores\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
+fn who_loses_another_process_ends_what_it_has_and_leaves() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("lost_member.c"), Compiled::C);
+    for nodes in [1, 3] {
+        let scratch = Scratch::new();
+        let mut processes = program.start_alone(&scratch, 3, nodes);
+        let mut said: Vec<_> = processes
+            .iter_mut()
+            .map(|process| BufReader::new(process.stdout.take().expect("it is a pipe")).lines())
+            .collect();
+        for (step, who) in [("all have stored", 0..3), ("all is ended", 0..2)] {
+            for (rank, said) in said[who.clone()].iter_mut().enumerate() {
+                let line = said.next().map(|line| line.expect("it can be read"));
+                assert_eq!(line.as_deref(), Some(step), "rank {rank} of {nodes} nodes");
+            }
+            for process in &mut processes[who] {
+                let told = process.stdin.as_mut().expect("it is a pipe").write_all(b"\n");
+                told.expect("it waits to be told");
+            }
+        }
+        for (rank, process) in processes.iter_mut().enumerate() {
+            let status = process.wait().expect("it can be waited for");
+            let expected = if rank == 2 { (None, Some(9)) } else { (Some(0), None) };
+            assert_eq!((status.code(), status.signal()), expected, "rank {rank} of {nodes} nodes");
+        }
+        let kept = cat("svm:/kept", (0..nodes).map(|node| store_of_node(&scratch, node)).collect());
+        let (slab, found) = (64 << 10, |at: usize| kept[at] as char);
+        assert_eq!(kept.len(), 3 * slab);
+        assert_eq!([found(7), found(slab + 7), found(2 * slab + 7)], ['B', 'A', 'c'], "{nodes} nodes");
+        assert_eq!([found(8), found(slab + 8), found(3 * slab - 1)], ['a', 'b', 'c'], "{nodes} nodes");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Programs that map svmio's files and know nothing of MPI: compiled with what `pkg-config` says, run by `svmio start`.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use crate::installation::Installation;
 use crate::job::PATIENCE;
@@ -88,6 +89,30 @@ impl MemoryProgram {
     /// Likewise.
     pub fn statistics(&self, scratch: &Scratch, processes: u32, nodes: Option<u32>) -> String {
         self.output_of(&["--stats"], scratch, processes, nodes, &[]).1
+    }
+
+    /// Starts `processes` of it by the environment alone, dealt out to nodes as `svmio start --nodes` does: nobody ends
+    /// the others where one ends. Returns them by rank; what they are told and tell goes by pipes.
+    ///
+    /// # Panics
+    /// Where one cannot be started.
+    pub fn start_alone(&self, scratch: &Scratch, processes: u32, nodes: u32) -> Vec<Child> {
+        // Rank 0 listens here as soon as this is dropped.
+        let place = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+        let place = place.expect("there is a free port");
+        (0..processes)
+            .map(|rank| {
+                let mut command = Command::new("timeout");
+                command.args(["--kill-after=5", "60"]).arg(&self.0);
+                command.env("SVMIO_STORE", store_of_node(scratch, rank % nodes));
+                command.env("SVMIO_NODE", format!("n{}", rank % nodes)).env(PATIENCE.0, PATIENCE.1);
+                command.env("SVMIO_JOB_MASTER", place.to_string()).env("SVMIO_JOB_SECRET", "5a".repeat(32));
+                command.env("SVMIO_JOB_RANK", rank.to_string()).env("SVMIO_JOB_SIZE", processes.to_string());
+                command.stdin(Stdio::piped()).stdout(Stdio::piped());
+                processes::end_with_us(&mut command);
+                command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+            })
+            .collect()
     }
 
     fn output_of(

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn svm_init_with(exchange: *const svm_exchange) -> c_int {
 
 /// Leaves the job, when all processes do. Nothing may be mapped or open any more: that is `SVM_ERR_STATE`, on
 /// all of them. In programs of MPI it comes before `MPI_Finalize`. A process that ends without it counts as
-/// lost.
+/// lost. Where one is lost, the others leave all the same, each by itself, with an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_finalize() -> c_int {
     (functions().finalize)()
@@ -80,8 +80,11 @@ pub extern "C" fn svm_size() -> c_int {
 
 /// Opens a file, or makes it with `SVM_CREATE`, and maps `length` of its bytes from `offset` on: for stores and
 /// loads with `SVM_WRITE`, which makes the file that long, else for loads. All processes make the call
-/// together, each with the bytes that it wants, unless the flags have `SVM_ALONE`; it succeeds on all of them
-/// or on none. Whether they have `SVM_ALONE`, and the name, are the same on all.
+/// together, each with the bytes that it wants and for what it wants them, unless the flags have `SVM_ALONE`; it
+/// succeeds on all of them or on none. Who maps for loads may have what another one makes of the file by this call;
+/// where it fails the file stays as long as it was, and with `SVM_EXCLUSIVE` none is left. Whether
+/// they have `SVM_ALONE`, and the name, are the same on all.
+/// Whether the file is made (`SVM_CREATE`, `SVM_EXCLUSIVE`), and with which segments, is as rank 0 says.
 ///
 /// `name` is a path from the store's root, with or without `svm:` before it. A null pointer makes memory that
 /// has no name, zeros, gone with the last who has it mapped. `options` may be null. `*address` is where the
@@ -115,13 +118,16 @@ pub unsafe extern "C" fn svm_map_file(
 /// Ends the mapping that begins at `address`, after what was stored is where others look for it; locks on it
 /// are released before. Where `svm_map` has made it, its file is closed, and all who have called that call this
 /// together. An address where no mapping begins, a null pointer, too, counts as one of such a mapping, so that the
-/// others hear of it, unless it lies in a mapping that this process ends by itself, or ended.
+/// others hear of it, unless it lies in a mapping that this process ends by itself, or ended. Where a process is lost,
+/// the others' mappings end all the same, each by itself, with an error, after what was stored is where others look
+/// for it, as far as that is there. So it is for `svm_close`.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_unmap(address: *mut c_void) -> c_int {
     (functions().unmap)(address)
 }
 
-/// Brings what this process has stored to the storage devices, as `MPI_File_sync` does. Like all functions that
+/// Brings what this process has stored by this mapping to the storage devices, as `MPI_File_sync` does. Like all
+/// functions that
 /// take a length, it concerns `length` bytes from `address` on, or, where that is 0, all up to the mapping's
 /// end.
 #[unsafe(no_mangle)]
@@ -129,34 +135,36 @@ pub extern "C" fn svm_sync(address: *mut c_void, length: usize) -> c_int {
     (functions().sync)(address, length)
 }
 
-/// Brings what this process has stored where others look for it. They see it after `svm_refresh`.
+/// Brings what this process has stored by this mapping where others look for it. They see it after `svm_refresh`, and
+/// so does this process by other mappings that it has of the file.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_flush(address: *mut c_void) -> c_int {
     (functions().flush)(address)
 }
 
-/// Sees from now on what others had flushed, or written and synced.
+/// Sees from now on, by this mapping, what others had flushed, or written and synced.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_refresh(address: *mut c_void) -> c_int {
     (functions().refresh)(address)
 }
 
-/// All who have opened the file meet: from then on each sees what all had stored. With a null pointer on all of
-/// them, all processes of the job meet, and no memory is concerned. An error of one of them before they meet, an
-/// address that is none, too, is the error of all.
+/// All who have opened the file meet: from then on each sees what all had stored, by whichever of the mappings that
+/// they have of it. With a null pointer on all of them, all processes of the job meet, and no memory is concerned. An
+/// error of one of them before they meet, an address that is none, too, is the error of all.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_barrier(address: *mut c_void) -> c_int {
     (functions().barrier)(address)
 }
 
 /// Waits until the bytes can be had, `SVM_LOCK_SHARED` or `SVM_LOCK_EXCLUSIVE`, and holds them: what others
-/// have stored there under their locks is seen then. A thread that waits for itself is told so.
+/// have stored there under their locks is seen then, by this mapping. A thread that waits for itself is told so.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_lock(address: *mut c_void, length: usize, mode: c_int) -> c_int {
     (functions().lock)(address, length, mode)
 }
 
-/// Unlocks what was locked by a call with this address and length, after what was stored there has got home.
+/// Unlocks what was locked by a call with this address and length, after what was stored there by this mapping has got
+/// home.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_unlock(address: *mut c_void, length: usize) -> c_int {
     (functions().unlock)(address, length)

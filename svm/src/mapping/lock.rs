@@ -56,7 +56,9 @@ impl Mapping {
         Ok(MappingLock { mapping: self, pages, range, mode, lock: Some(lock) })
     }
 
-    /// Meets all others who have mapped the file, all of whom call this: from then on each sees what all had stored.
+    /// Meets all others who have mapped the file, all of whom call this: from then on each sees what all had stored by
+    /// the mappings with which they meet. Whoever has more mappings of the file flushes those before, and refreshes
+    /// them after.
     ///
     /// # Errors
     /// [`Error::Meeting`]; as [`Mapping::flush`] and [`Mapping::refresh`]. Who gets an error before the meeting does

@@ -10,7 +10,7 @@ use crate::file::File;
 use crate::units::FileOffset;
 
 use super::service::{LostPage, OnLoss};
-use super::{Mapping, StrictMapping};
+use super::{Mapping, Prepared, StrictMapping};
 
 /// How a mapping is to be.
 #[derive(Clone)]
@@ -65,7 +65,18 @@ impl MappingOptions {
     /// [`Error::TooLarge`]; [`Error::NotOpenedFor`] reading; [`Error::FaultsRefused`]; what is wrong with a segment;
     /// the operating system's error where there are no addresses.
     pub fn map(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<Mapping> {
-        Mapping::with(file, range, self)
+        let prepared = self.prepare(file, range)?;
+        prepared.check_size(0)?;
+        prepared.map()
+    }
+
+    /// Does what [`map`](Self::map) does as far as it is this process's own matter: where several processes map a file
+    /// together, they look at its length, and change it, when each of them has come so far.
+    ///
+    /// # Errors
+    /// As [`MappingOptions::map`], but for the file's length.
+    pub fn prepare(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<Prepared> {
+        Prepared::new(file, range, self)
     }
 
     /// Maps `range` of a file, which was opened for reading and writing, strictly: see [`StrictMapping`].

@@ -1,7 +1,11 @@
 //! Addresses for a range of a file, and whether there can be any.
 
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
+
+use userfaultfd::Uffd;
 
 use crate::error::{Error, Result};
 use crate::file::File;
@@ -12,16 +16,45 @@ use crate::units::FileOffset;
 use super::memory::Memory;
 use super::userfault;
 
-/// Reserves addresses for `range` of a file, which has to be as long unless `may_write`: then it is [made](lengthen) so
-/// once it is mapped.
+/// That this process may map files, and that `range` has bytes, which are to be those of the file `name`: what is known
+/// before that is opened, or made.
 ///
 /// # Errors
-/// As [`MappingOptions::map`](super::MappingOptions::map).
+/// [`Error::BadRange`], [`Error::FaultsRefused`], the operating system's error where there is no room for a descriptor.
+pub fn check(name: &str, range: &Range<FileOffset>) -> Result<()> {
+    check_bytes(name, range)?;
+    let failed = |e| Error::io(format!("mapping {name}"), Path::new("/dev/userfaultfd"), e);
+    serve_faults(name, NodeName::current, failed).map(drop)
+}
+
+/// A descriptor for the faults of a mapping of the file `name`.
+fn serve_faults(
+    name: &str,
+    node: impl FnOnce() -> NodeName,
+    failed: impl FnOnce(io::Error) -> Error,
+) -> Result<Uffd> {
+    userfault::open().map_err(|error| match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => failed(error),
+        _ => Error::FaultsRefused { name: name.into(), node: node(), source: error },
+    })
+}
+
+fn check_bytes(name: &str, range: &Range<FileOffset>) -> Result<()> {
+    if range.start < range.end {
+        return Ok(());
+    }
+    let reason = "it is empty, and a mapping has to have at least one byte".into();
+    Err(Error::BadRange { name: name.into(), range: range.clone(), reason })
+}
+
+/// Reserves addresses for `range` of a file, whatever its length: that is [looked at](check_length), or
+/// [changed](lengthen), once it is mapped.
+///
+/// # Errors
+/// As [`MappingOptions::prepare`](super::MappingOptions::prepare).
 pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bool) -> Result<Memory> {
     let bad = |reason: String| Error::BadRange { name: file.name().into(), range: range.clone(), reason };
-    if range.start >= range.end {
-        return Err(bad("it is empty, and a mapping has to have at least one byte".into()));
-    }
+    check_bytes(file.name(), range)?;
     if may_write && file.attachment().writable().is_ok() {
         file.fix_segment_size()?;
     }
@@ -37,24 +70,30 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
     }
     if may_write {
         file.attachment().writable()?;
-    } else if range.end.0 > file.size() {
-        let size = file.size();
-        return Err(bad(format!("the file has {size} bytes, and was opened for reading")));
     }
-    let refused = |source| {
+    let node = || {
         let attachment = file.attachment();
         let node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
-        let node = node.map_or_else(NodeName::current, NodeName::clone);
-        Error::FaultsRefused { name: file.name().into(), node, source }
+        node.map_or_else(NodeName::current, NodeName::clone)
     };
     let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
-    let uffd = userfault::open().map_err(|error| match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => failed(error),
-        _ => refused(error),
-    })?;
+    let uffd = serve_faults(file.name(), node, failed)?;
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
     Memory::reserve(uffd, pages, alignment, may_write).map_err(failed)
+}
+
+/// That a file has all bytes of `range`, or will have: others make it `coming` bytes long.
+///
+/// # Errors
+/// [`Error::BadRange`].
+pub(super) fn check_length(file: &File, range: &Range<FileOffset>, coming: u64) -> Result<()> {
+    let size = file.size().max(coming);
+    if range.end.0 <= size {
+        return Ok(());
+    }
+    let reason = format!("the file has {size} bytes, and was opened for reading");
+    Err(Error::BadRange { name: file.name().into(), range: range.clone(), reason })
 }
 
 /// Makes a file as long as `range`, which is mapped: one that cannot be mapped stays as it is.

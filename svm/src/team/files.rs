@@ -95,6 +95,22 @@ impl Team {
         flushed.and(outcome)
     }
 
+    /// What [`close`](Self::close) does, by one member where the others cannot be told anything any more: what it wrote
+    /// is brought home and committed, as far as nodes are there, unless the file `goes`.
+    ///
+    /// # Errors
+    /// Those of [`File::flush`] and [`File::commit`]. The file is to be closed all the same.
+    pub fn close_severed(&self, file: &File, goes: bool) -> Result<()> {
+        file.end_ahead();
+        if goes {
+            return Ok(());
+        }
+        // Also where some of it did not get home.
+        let flushed = file.flush();
+        let committed = file.commit(true);
+        self.told_where(file, flushed.and(committed))
+    }
+
     fn flush(&self, file: &File) -> Result<()> {
         self.by_all(file, file.flush())
     }

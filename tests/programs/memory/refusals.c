@@ -81,6 +81,24 @@ static void bad_names_and_flags(void) {
     REFUSED(svm_map("x", SVM_READ, 0, 8, NULL, &address), SVM_ERR_NO_SUCH_FILE, "/x");
 }
 
+/* Of a file that was made by a call that fails nothing is left; what was there before is. */
+static void nothing_is_left(void) {
+    const unsigned flags = SVM_WRITE | SVM_CREATE | SVM_EXCLUSIVE;
+    int rank = svm_rank(), last = svm_size() - 1;
+    void *address;
+    for (int time = 0; time < 2; time++) {
+        REFUSED(svm_map("left", flags, 0, rank == last ? 0 : 8, NULL, &address), SVM_ERR_RANGE, "/left");
+        REFUSED(svm_map("left", flags, rank == last ? UINT64_MAX - 8 : 0, 8, NULL, &address), SVM_ERR_NO_SPACE,
+                "/left");
+    }
+    void *other;
+    SUCCEED(svm_map("left", flags, 0, 8, NULL, &address));
+    REFUSED(svm_map("left", flags, 0, 8, NULL, &other), SVM_ERR_EXISTS, "/left");
+    SUCCEED(svm_unmap(address));
+    SUCCEED(svm_map("left", SVM_READ, 0, 8, NULL, &address));
+    SUCCEED(svm_unmap(address));
+}
+
 static void bad_ranges_and_addresses(void) {
     char elsewhere[16], bytes[64];
     void *address, *other;
@@ -170,6 +188,7 @@ int main(void) {
         bad_names_and_flags();
         bad_ranges_and_addresses();
     }
+    nothing_is_left();
     others_hear();
     SUCCEED(svm_finalize());
     DEMAND(svm_rank() == SVM_ERR_STATE);

@@ -34,7 +34,9 @@ int main(void) {
     if (rank == size - 1)
         forbid_serving_faults();
     void *address;
-    int status = svm_map("/shared", SVM_WRITE | SVM_CREATE, 0, NUMBERS * sizeof(long) * (size_t)size, NULL, &address);
+    /* Nothing is left of a file that could not be mapped: it can be made once more. */
+    const unsigned flags = SVM_WRITE | SVM_CREATE | SVM_EXCLUSIVE;
+    int status = svm_map("/shared", flags, 0, NUMBERS * sizeof(long) * (size_t)size, NULL, &address);
     DEMAND(status == SVM_ERR_FAULTS_REFUSED);
     const char *words[] = {"/shared", "vm.unprivileged_userfaultfd", "/dev/userfaultfd", "svm_read_at", "svm_write_at"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -42,7 +44,7 @@ int main(void) {
 
     svm_file *file;
     long numbers[NUMBERS];
-    SUCCEED(svm_open("/shared", SVM_READ | SVM_WRITE | SVM_CREATE, NULL, &file));
+    SUCCEED(svm_open("/shared", SVM_READ | flags, NULL, &file));
     for (int i = 0; i < NUMBERS; i++)
         numbers[i] = rank * NUMBERS + i;
     SUCCEED(svm_write_at(file, (uint64_t)rank * sizeof numbers, numbers, sizeof numbers));
