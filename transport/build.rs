@@ -51,7 +51,7 @@ const CONSTANTS: [&str; 13] = [
     "fi_cq_format_FI_CQ_FORMAT_MSG",
     "fi_wait_obj_FI_WAIT_(FD|NONE)",
     "_bindgen_ty_.*_FI_(ENABLE|GETWAIT)",
-    "FI_(ENABLE|GETWAIT|EAVAIL|ADDRSTRLEN)",
+    "FI_(ENABLE|GETWAIT|EAVAIL|ENOKEY|ADDRSTRLEN)",
 ];
 
 /// Flags are words of 64 bits, whichever of them a value needs.

@@ -82,6 +82,7 @@ mod drains;
 mod endpoint;
 mod exports;
 mod failures;
+mod faults;
 mod groups;
 mod keys;
 mod peers;

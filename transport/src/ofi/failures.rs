@@ -45,8 +45,9 @@ pub(super) enum Verdict {
 const CUT_OFF: [i32; 5] =
     [libc::ECANCELED, libc::ENOTCONN, libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE];
 
-/// What they say of a transfer that the peer refused, and of nothing else.
-const REFUSALS: [i32; 5] = [libc::EACCES, libc::EINVAL, libc::EKEYREJECTED, libc::ENOKEY, libc::EPERM];
+/// What they say of a transfer that the peer refused, and of nothing else; besides these there are libfabric's own codes,
+/// such as that of a key that there is not.
+const REFUSALS: [i32; 4] = [libc::EACCES, libc::EINVAL, libc::EKEYREJECTED, libc::EPERM];
 
 /// What they say once they have tried all to reach it.
 const OUT_OF_REACH: [i32; 5] =
@@ -70,6 +71,7 @@ pub(super) fn verdict(operation: Operation, code: i32) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::{CUT_OFF, OUT_OF_REACH, Operation, REFUSALS, Verdict, verdict};
+    use crate::ofi::sys;
 
     #[test]
     fn a_transfer_that_fails_without_a_reason_says_nothing_of_its_peer() {
@@ -80,7 +82,7 @@ mod tests {
         for code in OUT_OF_REACH {
             assert_eq!(verdict(Operation::Transfer, code), Verdict::Lost, "{code}");
         }
-        for code in REFUSALS.into_iter().chain([257, 300]) {
+        for code in REFUSALS.into_iter().chain([257, sys::FI_ENOKEY as i32, 300]) {
             assert_eq!(verdict(Operation::Transfer, code), Verdict::Refused, "{code}");
         }
     }

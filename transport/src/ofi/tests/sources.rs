@@ -1,7 +1,6 @@
 //! Memory from which is written, where the provider wants it registered, as adapters do.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::hanging::{join, quick};
@@ -35,7 +34,7 @@ fn ranks(provider: &str) -> [(Fabric, Arc<Adapter>); 2] {
 fn limit(adapter: &Adapter) {
     let set = |bytes: usize| {
         adapter.with_endpoint(|endpoint| {
-            endpoint.domain().lockable.store(bytes, Ordering::SeqCst);
+            endpoint.domain().faults().limit_registrations(bytes, -libc::ENOMEM);
             Ok(())
         })
     };

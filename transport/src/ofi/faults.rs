@@ -1,0 +1,64 @@
+//! Answers that tests have a provider give: what those of adapters say now and then, and those of sockets never do.
+
+#[cfg(test)]
+use std::collections::VecDeque;
+#[cfg(test)]
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A call that may be answered by a fault instead of the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Registers so many bytes.
+    Register(usize),
+}
+
+/// The faults that are to come; outside of tests there are none.
+#[derive(Default)]
+pub(super) struct Faults {
+    #[cfg(test)]
+    planned: Mutex<Planned>,
+}
+
+impl Faults {
+    /// What to answer to a call instead of asking the provider, if anything.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "in tests it has something to say")]
+    pub(super) fn answer(&self, _: Call) -> Option<i32> {
+        None
+    }
+}
+
+#[cfg(test)]
+#[derive(Default)]
+struct Planned {
+    registering: VecDeque<i32>,
+    /// No more than so many bytes can be registered at once, and what is answered otherwise.
+    longest: Option<(usize, i32)>,
+}
+
+#[cfg(test)]
+impl Faults {
+    pub(super) fn answer(&self, call: Call) -> Option<i32> {
+        let mut planned = self.planned();
+        match call {
+            Call::Register(length) => match planned.longest {
+                Some((longest, answer)) if length > longest => Some(answer),
+                _ => planned.registering.pop_front(),
+            },
+        }
+    }
+
+    /// Has longer memory than this not be registered, but answered so.
+    pub(super) fn limit_registrations(&self, longest: usize, answer: i32) {
+        self.planned().longest = Some((longest, answer));
+    }
+
+    /// Has the next registrations be answered so.
+    pub(super) fn fail_registrations(&self, answers: impl IntoIterator<Item = i32>) {
+        self.planned().registering.extend(answers);
+    }
+
+    fn planned(&self) -> MutexGuard<'_, Planned> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
