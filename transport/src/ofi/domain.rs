@@ -145,7 +145,7 @@ impl Domain {
         purpose: Use,
         registration: &mut *mut sys::fid_mr,
     ) -> i32 {
-        if let Some(answer) = self.faults.answer(Call::Register(memory.length)) {
+        if let Some(answer) = self.faults.answer(Call::Register(memory.length, purpose)) {
             return answer;
         }
         let (start, length) = (memory.start.as_ptr().cast::<c_void>(), memory.length);

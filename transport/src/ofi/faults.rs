@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 #[cfg(test)]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::domain::Use;
+
 /// A call that may be answered by a fault instead of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Registers so many bytes.
-    Register(usize),
+    /// Registers so many bytes for something.
+    Register(usize, Use),
 }
 
 /// The faults that are to come; outside of tests there are none.
@@ -32,8 +34,10 @@ impl Faults {
 #[derive(Default)]
 struct Planned {
     registering: VecDeque<i32>,
-    /// No more than so many bytes can be registered at once, and what is answered otherwise.
-    longest: Option<(usize, i32)>,
+    /// No more than so many bytes can be registered at once.
+    longest: Option<usize>,
+    /// What is answered where only writes of this process begin.
+    source: Option<i32>,
 }
 
 #[cfg(test)]
@@ -41,16 +45,22 @@ impl Faults {
     pub(super) fn answer(&self, call: Call) -> Option<i32> {
         let mut planned = self.planned();
         match call {
-            Call::Register(length) => match planned.longest {
-                Some((longest, answer)) if length > longest => Some(answer),
-                _ => planned.registering.pop_front(),
-            },
+            Call::Register(length, _) if planned.longest.is_some_and(|longest| length > longest) => {
+                Some(-libc::ENOMEM)
+            }
+            Call::Register(_, Use::Source) if planned.source.is_some() => planned.source,
+            Call::Register(..) => planned.registering.pop_front(),
         }
     }
 
-    /// Has longer memory than this not be registered, but answered so.
-    pub(super) fn limit_registrations(&self, longest: usize, answer: i32) {
-        self.planned().longest = Some((longest, answer));
+    /// Has longer memory than this not be registered, as where a process may lock little of it.
+    pub(super) fn limit_registrations(&self, longest: usize) {
+        self.planned().longest = Some(longest);
+    }
+
+    /// Has memory from which is written not be registered, but answered so.
+    pub(super) fn refuse_sources(&self, answer: i32) {
+        self.planned().source = Some(answer);
     }
 
     /// Has the next registrations be answered so.
