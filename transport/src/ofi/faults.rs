@@ -12,6 +12,10 @@ use super::domain::Use;
 pub(super) enum Call {
     /// Registers so many bytes for something.
     Register(usize, Use),
+    /// Sends a message.
+    Send,
+    /// Begins a transfer.
+    Transfer,
 }
 
 /// The faults that are to come; outside of tests there are none.
@@ -34,6 +38,8 @@ impl Faults {
 #[derive(Default)]
 struct Planned {
     registering: VecDeque<i32>,
+    sending: VecDeque<i32>,
+    transferring: VecDeque<i32>,
     /// No more than so many bytes can be registered at once.
     longest: Option<usize>,
     /// What is answered where only writes of this process begin.
@@ -50,6 +56,8 @@ impl Faults {
             }
             Call::Register(_, Use::Source) if planned.source.is_some() => planned.source,
             Call::Register(..) => planned.registering.pop_front(),
+            Call::Send => planned.sending.pop_front(),
+            Call::Transfer => planned.transferring.pop_front(),
         }
     }
 
@@ -66,6 +74,16 @@ impl Faults {
     /// Has the next registrations be answered so.
     pub(super) fn fail_registrations(&self, answers: impl IntoIterator<Item = i32>) {
         self.planned().registering.extend(answers);
+    }
+
+    /// Has the next messages be answered so.
+    pub(super) fn fail_sends(&self, answers: impl IntoIterator<Item = i32>) {
+        self.planned().sending.extend(answers);
+    }
+
+    /// Has the next transfers be answered so.
+    pub(super) fn fail_transfers(&self, answers: impl IntoIterator<Item = i32>) {
+        self.planned().transferring.extend(answers);
     }
 
     fn planned(&self) -> MutexGuard<'_, Planned> {
