@@ -76,8 +76,8 @@ pub(super) fn refusal(code: i32) -> Refusal {
 const CUT_OFF: [i32; 5] =
     [libc::ECANCELED, libc::ENOTCONN, libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE];
 
-/// What they say of a transfer that the peer refused, and of nothing else; besides these there are libfabric's own codes,
-/// such as that of a key that there is not.
+/// What they say of a transfer that the peer refused, and of nothing else; besides these there are libfabric's own
+/// codes, such as that of a key that there is not.
 const REFUSALS: [i32; 4] = [libc::EACCES, libc::EINVAL, libc::EKEYREJECTED, libc::EPERM];
 
 /// What they say once they have tried all to reach it.

@@ -156,8 +156,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// Writes all parts, and waits for their end. None where the provider finds one unfit, as memory is to some that can
-    /// only be read; others may have arrived.
+    /// Writes all parts, and waits for their end. None where the provider finds one unfit, as memory that can only be
+    /// read is to some; others may have arrived.
     fn write_group(
         &self,
         peer: &Peer,
