@@ -38,7 +38,7 @@ const TYPES: [&str; 12] = [
     "fid_fabric",
 ];
 
-const CONSTANTS: [&str; 13] = [
+const CONSTANTS: [&str; 15] = [
     "FI_(MAJOR|MINOR)_VERSION",
     "FI_(MSG|RMA|READ|WRITE|RECV|SEND|REMOTE_READ|REMOTE_WRITE)",
     "FI_(COMPLETION|TRANSMIT|DELIVERY_COMPLETE|SOURCE|CONTEXT|CONTEXT2)",
@@ -51,7 +51,9 @@ const CONSTANTS: [&str; 13] = [
     "fi_cq_format_FI_CQ_FORMAT_MSG",
     "fi_wait_obj_FI_WAIT_(FD|NONE)",
     "_bindgen_ty_.*_FI_(ENABLE|GETWAIT)",
-    "FI_(ENABLE|GETWAIT|EAVAIL|ADDRSTRLEN)",
+    "_bindgen_ty_.*_FI_(FORMAT_UNSPEC|SOCKADDR(_IN6?)?)",
+    "FI_(FORMAT_UNSPEC|SOCKADDR(_IN6?)?)",
+    "FI_(ENABLE|GETWAIT|EAVAIL|ENOKEY|ADDRSTRLEN)",
 ];
 
 /// Flags are words of 64 bits, whichever of them a value needs.

@@ -24,9 +24,12 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // By the C library's function, which libfabric watches, and not by a system call of our own: its cache of
+        // registrations (`verbs`, `cxi`) would go on to serve this one to what is mapped here next, and peers would
+        // write into the memory that was here.
         // SAFETY: mapped by `map`, which gave it to a `SharedMemory` that is gone now, all clones included. It fails
         // only for ranges that cannot be mapped ones.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+        let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 

@@ -35,8 +35,9 @@
 //! a peer of which the provider reports that it cannot be reached. Where a transfer fails without such a reason, or a
 //! connection was closed and no message with a number is missing, the peer is asked whether it is there. Where a peer
 //! tells nothing of what it was sent, it is asked, so that a gap shows also where nothing follows it. A transfer that
-//! the peer refuses (its memory is not exported any more) counts as failed for the sequence check. How long a message
-//! may be is exchanged with the addresses.
+//! the peer refuses (its memory is not exported any more) counts as failed for the sequence check. What the provider does
+//! not take for a reason of this process's waits, leaves from other memory, or fails alone. How long a message may be is
+//! exchanged with the addresses.
 //!
 //! **Strangers.** All messages carry a tag that is made from the job's secret; what does not is dropped. Keys of
 //! registered memory are random. Neither is a defence against somebody who can read the network.
@@ -82,6 +83,7 @@ mod drains;
 mod endpoint;
 mod exports;
 mod failures;
+mod faults;
 mod groups;
 mod keys;
 mod peers;

@@ -18,6 +18,7 @@ use super::peers::Peer;
 use super::probes::{Anchor, Probe};
 use super::questions::Questions;
 use super::stopwatch::{STEP, Stopwatch};
+use super::sys::library;
 use super::waiters::{Interrupts, Waiters};
 use crate::back_end::{ConnectionId, MemoryKey, Place, Remote};
 use crate::capabilities::Capabilities;
@@ -192,10 +193,26 @@ impl Adapter {
     ///
     /// # Errors
     /// As for [`wait_for`](Self::wait_for); `PeerLost` where there is no room for very long; `Provider` where this
-    /// process lacks something for as long.
-    pub(super) fn insist(&self, peer: Rank, mut attempt: impl FnMut() -> Result<Posted>) -> Result<()> {
-        if attempt()? == Posted::Yes {
-            return Ok(());
+    /// process lacks something for as long, or the provider finds it unfit, whatever the peer.
+    pub(super) fn insist(&self, peer: Rank, attempt: impl FnMut() -> Result<Posted>) -> Result<()> {
+        match self.insist_if_fit(peer, attempt)? {
+            Posted::Unfit(code) => Err(self.unfit(peer, code)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tries to post something until the provider takes it, or finds it unfit; which of the two.
+    ///
+    /// # Errors
+    /// As for [`insist`](Self::insist).
+    pub(super) fn insist_if_fit(
+        &self,
+        peer: Rank,
+        mut attempt: impl FnMut() -> Result<Posted>,
+    ) -> Result<Posted> {
+        let posted = attempt()?;
+        if matches!(posted, Posted::Yes | Posted::Unfit(_)) {
+            return Ok(posted);
         }
         // A connection that comes up is no event that would wake a sleeper, so nobody sleeps for long here.
         const LONGEST_NAP: Duration = Duration::from_millis(1);
@@ -209,8 +226,8 @@ impl Adapter {
         loop {
             let seen = self.waiters.seen();
             let posted = attempt()?;
-            if posted == Posted::Yes {
-                return Ok(());
+            if matches!(posted, Posted::Yes | Posted::Unfit(_)) {
+                return Ok(posted);
             }
             self.membership.check(peer)?;
             let (now, is_busy) = (Instant::now(), posted == Posted::Busy);
@@ -232,6 +249,18 @@ impl Adapter {
         let provider = self.capabilities.provider.clone();
         let problem = std::io::Error::from_raw_os_error(code).to_string();
         Error::Provider { doing: format!("reaching rank {peer}"), provider, problem }
+    }
+
+    /// The error of whoever posted what the provider finds unfit, with this code.
+    pub(super) fn unfit(&self, peer: Rank, code: i32) -> Error {
+        let problem =
+            library().map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
+        let provider = self.capabilities.provider.clone();
+        Error::Provider {
+            doing: format!("posting what goes to or comes from rank {peer}"),
+            provider,
+            problem,
+        }
     }
 
     /// Lets a waiter wait a little: by polling, or asleep until something happens after `seen`.

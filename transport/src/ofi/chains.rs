@@ -54,6 +54,8 @@ struct Progress {
     posted: usize,
     in_flight: usize,
     is_stalled: bool,
+    /// Whether the rest of this step's bytes is copied first: the provider finds the memory unfit that they are in.
+    is_copied: bool,
     /// For how long this process has lacked what it takes to reach a peer, since the last part left.
     lacking: Option<Stopwatch>,
     /// Whether it did so at the last part that did not leave.
@@ -179,6 +181,7 @@ impl Adapter {
             if progress.posted == step.local.length {
                 progress.step += 1;
                 progress.posted = 0;
+                progress.is_copied = false;
                 continue;
             }
             if progress.in_flight >= self.settings.transfers_in_flight || !self.may_begin(chain, &progress) {
@@ -196,7 +199,7 @@ impl Adapter {
                 }
                 continue;
             }
-            let posted = self.post_next(endpoint, chain, step, progress.posted);
+            let posted = self.post_next(endpoint, chain, step, &progress);
             let lacked = progress.note(matches!(posted, Ok((Posted::Short(_), _))));
             match posted {
                 Ok((Posted::Yes, length)) => {
@@ -207,6 +210,10 @@ impl Adapter {
                 Ok((Posted::Short(code), _)) if lacked >= self.settings.answer_limit() => {
                     progress.error = Some(self.short(step.owner, code));
                 }
+                Ok((Posted::Unfit(_), _)) if step.direction == Direction::Write && !progress.is_copied => {
+                    progress.is_copied = true;
+                }
+                Ok((Posted::Unfit(code), _)) => progress.error = Some(self.unfit(step.owner, code)),
                 Ok((Posted::Busy | Posted::Short(_), _)) => {
                     if !std::mem::replace(&mut progress.is_stalled, true) {
                         self.chains.stall(chain);
@@ -235,12 +242,13 @@ impl Adapter {
         endpoint: &Endpoint<Token>,
         chain: &Arc<Chain>,
         step: &Step,
-        from: usize,
+        progress: &Progress,
     ) -> Result<(Posted, usize)> {
-        let longest = self.settings.transfer_bytes;
+        let (longest, from) = (self.settings.transfer_bytes, progress.posted);
         let mut local = step.local.part(from, longest);
         let mut passage = None;
-        let direct = step.source.descriptor().filter(|_| step.direction == Direction::Write);
+        let is_direct = step.direction == Direction::Write && !progress.is_copied;
+        let direct = step.source.descriptor().filter(|_| is_direct);
         let descriptor = if let Some(descriptor) = direct {
             descriptor
         } else {

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use super::faults::{Call, Faults};
 use super::keys::{Keys, Signal};
 use super::provider::Offer;
 use super::sys::{self, call, library};
@@ -16,9 +17,7 @@ pub(super) struct Domain {
     fabric: NonNull<sys::fid_fabric>,
     domain: NonNull<sys::fid_domain>,
     keys: Keys<Signal>,
-    /// Longer memory is not registered, as where a process may lock little of it, which no provider of sockets does.
-    #[cfg(test)]
-    pub(super) lockable: std::sync::atomic::AtomicUsize,
+    faults: Faults,
 }
 
 // SAFETY: the objects were asked for with FI_THREAD_SAFE: any thread may call them at any time.
@@ -43,14 +42,9 @@ impl Domain {
             call!(fabric.as_ptr(), ops.domain(fabric.as_ptr(), offer.as_ptr(), &mut domain, ptr::null_mut()))
         };
         match opened(&offer, "opening the domain", answer, domain) {
-            Ok(domain) => Ok(Arc::new(Self {
-                offer,
-                fabric,
-                domain,
-                keys: Keys::default(),
-                #[cfg(test)]
-                lockable: usize::MAX.into(),
-            })),
+            Ok(domain) => {
+                Ok(Arc::new(Self { offer, fabric, domain, keys: Keys::default(), faults: Faults::default() }))
+            }
             Err(error) => {
                 // SAFETY: opened above, nothing depends on it.
                 unsafe { close(&raw mut (*fabric.as_ptr()).fid) };
@@ -77,6 +71,11 @@ impl Domain {
         &self.keys
     }
 
+    /// What tests have the provider answer.
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
     /// Registers memory, for peers or for being the local side of messages and transfers.
     ///
     /// # Safety
@@ -92,10 +91,8 @@ impl Domain {
         purpose: Use,
     ) -> Result<Registration> {
         const DOING: &str = "registering memory";
-        let start = memory.start.as_ptr().cast::<c_void>();
-        let domain = self.domain.as_ptr();
         let mut registration = ptr::null_mut();
-        let mut answer = -libc::ENOKEY;
+        let mut answer = KEY_TAKEN;
         // Where keys are ours to choose, they are chosen by chance: whoever has none cannot guess one. One that is
         // taken is as good as never met.
         for _ in 0..4 {
@@ -104,30 +101,9 @@ impl Domain {
             } else {
                 random_key(self.offer.key_size())?
             };
-            let _changing = self.keys.change();
-            #[cfg(test)]
-            if memory.length > self.lockable.load(std::sync::atomic::Ordering::SeqCst) {
-                answer = -libc::ENOMEM;
-                break;
-            }
-            // SAFETY: an open domain; the memory is the caller's promise.
-            answer = unsafe {
-                call!(
-                    domain,
-                    mr.reg(
-                        &raw mut (*domain).fid,
-                        start,
-                        memory.length,
-                        purpose.access(),
-                        0,
-                        key,
-                        0,
-                        &mut registration,
-                        ptr::null_mut(),
-                    )
-                )
-            };
-            if answer != -libc::ENOKEY {
+            // SAFETY: the caller's promise.
+            answer = unsafe { self.try_key(key, memory, purpose, &mut registration) };
+            if answer != KEY_TAKEN {
                 break;
             }
         }
@@ -156,6 +132,33 @@ impl Domain {
             return Err(self.error(DOING, "its keys do not fit into 64 bits"));
         }
         Ok(registration)
+    }
+
+    /// Asks for a registration under a key; what the provider answers.
+    ///
+    /// # Safety
+    /// As for [`register`](Self::register).
+    unsafe fn try_key(
+        &self,
+        key: u64,
+        memory: UserMemory,
+        purpose: Use,
+        registration: &mut *mut sys::fid_mr,
+    ) -> i32 {
+        if let Some(answer) = self.faults.answer(Call::Register(memory.length, purpose)) {
+            return answer;
+        }
+        let (start, length) = (memory.start.as_ptr().cast::<c_void>(), memory.length);
+        let domain = self.domain.as_ptr();
+        let _changing = self.keys.change();
+        // SAFETY: an open domain; the memory is the caller's promise.
+        unsafe {
+            let own = &raw mut (*domain).fid;
+            call!(
+                domain,
+                mr.reg(own, start, length, purpose.access(), 0, key, 0, registration, ptr::null_mut())
+            )
+        }
     }
 
     /// An answer as a result.
@@ -309,6 +312,9 @@ fn check(offer: &Offer, doing: &str, answer: i32) -> Result<()> {
     Err(Error::Provider { doing: doing.into(), provider: offer.provider(), problem })
 }
 
+/// What providers say of a key that another registration has.
+const KEY_TAKEN: i32 = -(sys::FI_ENOKEY as i32);
+
 /// What providers say where there is no memory for a registration, or the adapter has no room for another one, or so
 /// much may not be locked. With less it may go well.
 fn lacks_memory(answer: i32) -> bool {
@@ -326,7 +332,31 @@ fn random_key(size: usize) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Use, lacks_memory, sys};
+    use std::ptr::{self, NonNull};
+    use std::sync::Arc;
+
+    use super::{Domain, KEY_TAKEN, Registration, Use, lacks_memory, sys};
+    use crate::memory::UserMemory;
+    use crate::ofi::OfiSettings;
+    use crate::ofi::provider::Offer;
+
+    #[test]
+    fn providers_tell_that_a_key_is_taken() {
+        for provider in ["net", "tcp;ofi_rxm"] {
+            let settings = OfiSettings { provider: provider.into(), ..OfiSettings::default() };
+            let (offer, _) = Offer::choose(&settings, None).unwrap();
+            let domain = Domain::open(offer).unwrap();
+            let memory = UserMemory::of(&[0; 8]);
+            let mut registrations = [ptr::null_mut(); 2];
+            let answers = registrations.each_mut().map(|registration| {
+                // SAFETY: a constant, of which nobody is told.
+                unsafe { domain.try_key(1, memory, Use::Source, registration) }
+            });
+            assert_eq!(answers, [0, KEY_TAKEN], "{provider}");
+            let pointer = NonNull::new(registrations[0]).unwrap();
+            drop(Registration { pointer, domain: Arc::clone(&domain) });
+        }
+    }
 
     #[test]
     fn only_what_is_for_peers_is_open_to_them_and_only_what_is_filled_may_be_changed() {
@@ -344,7 +374,7 @@ mod tests {
         for answer in [-libc::ENOMEM, -libc::ENOSPC, -libc::EAGAIN] {
             assert!(lacks_memory(answer), "{answer}");
         }
-        for answer in [0, -libc::EINVAL, -libc::EACCES, -libc::ENOKEY, -libc::EFAULT] {
+        for answer in [0, -libc::EINVAL, -libc::EACCES, KEY_TAKEN, -libc::EFAULT] {
             assert!(!lacks_memory(answer), "{answer}");
         }
     }

@@ -41,12 +41,44 @@ pub(super) enum Verdict {
     Lost,
 }
 
+/// Why a provider does not take an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It has no room for it now.
+    Busy,
+    /// This process or its machine lacks something that it takes.
+    Short,
+    /// It cannot do this one, as memory cannot be written that it wants to map for that.
+    Unfit,
+    /// The peer cannot be reached.
+    Lost,
+}
+
+/// What is short while others have it: descriptors, memory, ports, what an adapter translates addresses by.
+const SHORTAGES: [i32; 6] =
+    [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EADDRNOTAVAIL];
+
+/// What is wrong with an operation itself.
+const UNFIT: [i32; 7] =
+    [libc::EFAULT, libc::EINVAL, libc::EMSGSIZE, libc::EACCES, libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS];
+
+/// What it says that the provider does not take an operation, with this `code`.
+pub(super) fn refusal(code: i32) -> Refusal {
+    match code {
+        libc::EAGAIN => Refusal::Busy,
+        code if SHORTAGES.contains(&code) => Refusal::Short,
+        code if UNFIT.contains(&code) || code >= FIRST_OF_LIBFABRIC => Refusal::Unfit,
+        _ => Refusal::Lost,
+    }
+}
+
 /// What providers say of what was under way when a connection was closed.
 const CUT_OFF: [i32; 5] =
     [libc::ECANCELED, libc::ENOTCONN, libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE];
 
-/// What they say of a transfer that the peer refused, and of nothing else.
-const REFUSALS: [i32; 5] = [libc::EACCES, libc::EINVAL, libc::EKEYREJECTED, libc::ENOKEY, libc::EPERM];
+/// What they say of a transfer that the peer refused, and of nothing else; besides these there are libfabric's own
+/// codes, such as that of a key that there is not.
+const REFUSALS: [i32; 4] = [libc::EACCES, libc::EINVAL, libc::EKEYREJECTED, libc::EPERM];
 
 /// What they say once they have tried all to reach it.
 const OUT_OF_REACH: [i32; 5] =
@@ -69,7 +101,24 @@ pub(super) fn verdict(operation: Operation, code: i32) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::{CUT_OFF, OUT_OF_REACH, Operation, REFUSALS, Verdict, verdict};
+    use super::{
+        CUT_OFF, OUT_OF_REACH, Operation, REFUSALS, Refusal, SHORTAGES, UNFIT, Verdict, refusal, verdict,
+    };
+    use crate::ofi::sys;
+
+    #[test]
+    fn what_cannot_be_posted_says_something_of_the_peer_only_where_that_cannot_be_reached() {
+        assert_eq!(refusal(libc::EAGAIN), Refusal::Busy);
+        for code in SHORTAGES {
+            assert_eq!(refusal(code), Refusal::Short, "{code}");
+        }
+        for code in UNFIT.into_iter().chain([258, 266]) {
+            assert_eq!(refusal(code), Refusal::Unfit, "{code}");
+        }
+        for code in OUT_OF_REACH.into_iter().chain(CUT_OFF) {
+            assert_eq!(refusal(code), Refusal::Lost, "{code}");
+        }
+    }
 
     #[test]
     fn a_transfer_that_fails_without_a_reason_says_nothing_of_its_peer() {
@@ -80,7 +129,7 @@ mod tests {
         for code in OUT_OF_REACH {
             assert_eq!(verdict(Operation::Transfer, code), Verdict::Lost, "{code}");
         }
-        for code in REFUSALS.into_iter().chain([257, 300]) {
+        for code in REFUSALS.into_iter().chain([257, sys::FI_ENOKEY as i32, 300]) {
             assert_eq!(verdict(Operation::Transfer, code), Verdict::Refused, "{code}");
         }
     }

@@ -136,13 +136,17 @@ impl Adapter {
         // What was written by messages before comes first.
         self.settle(peer)?;
         let source = self.source(UserMemory::of(bytes))?;
-        let Some(descriptor) = source.descriptor() else {
-            return self.write_by_messages(peer, target, &[Piece { offset, bytes }], None);
+        let by_messages = || self.write_by_messages(peer, target, &[Piece { offset, bytes }], None);
+        let Some(descriptor) = source.descriptor() else { return by_messages() };
+        let Some(mut group) = self.write_group(peer, target, offset, bytes, descriptor)? else {
+            return by_messages();
         };
-        let mut group = self.write_group(peer, target, offset, bytes, descriptor)?;
         if group.was_cut_off() && self.membership.check(peer.rank).is_ok() {
             // Perhaps not over this: each part has its place, so that it may come twice.
-            group = self.write_group(peer, target, offset, bytes, descriptor)?;
+            let Some(again) = self.write_group(peer, target, offset, bytes, descriptor)? else {
+                return by_messages();
+            };
+            group = again;
         }
         if group.has_failed() {
             self.membership.check(peer.rank)?;
@@ -152,7 +156,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// Writes all parts, and waits for their end.
+    /// Writes all parts, and waits for their end. None where the provider finds one unfit, as memory that can only be
+    /// read is to some; others may have arrived.
     fn write_group(
         &self,
         peer: &Peer,
@@ -160,7 +165,7 @@ impl Adapter {
         offset: u64,
         bytes: &[u8],
         descriptor: Descriptor,
-    ) -> Result<Arc<Group>> {
+    ) -> Result<Option<Arc<Group>>> {
         let group = Group::new(peer.rank, None);
         let written = self.write_parts(peer, target, offset, bytes, descriptor, &group);
         // Refused in the middle, a peer that lives still takes what was posted before.
@@ -168,13 +173,13 @@ impl Adapter {
             Err(error) if self.membership.check(peer.rank).is_ok() => {
                 self.wait_for_group(&group).and(Err(error))
             }
-            written => written.and_then(|()| self.wait_for_group(&group)),
+            written => written.and_then(|posted| self.wait_for_group(&group).map(|()| posted)),
         };
         if outcome.is_err() {
             self.wait_for_release(&group);
         }
         peer.has_landed.store(true, Ordering::Release);
-        outcome.map(|()| group)
+        outcome.map(|posted| (posted == Posted::Yes).then_some(group))
     }
 
     /// Waits for all parts, as long as one after the other ends within the limit. A peer for which none does is lost,
@@ -200,7 +205,7 @@ impl Adapter {
         bytes: &[u8],
         descriptor: Descriptor,
         group: &Arc<Group>,
-    ) -> Result<()> {
+    ) -> Result<Posted> {
         let mut at = offset;
         for local in bytes.chunks(self.settings.transfer_bytes) {
             let part = Part {
@@ -212,9 +217,12 @@ impl Adapter {
             };
             at += local.len() as u64;
             // SAFETY: the caller's bytes are borrowed until the group has ended or was given up, and only read.
-            self.insist(peer.rank, || unsafe { self.post_part(peer, &part, group) })?;
+            let posted = self.insist_if_fit(peer.rank, || unsafe { self.post_part(peer, &part, group) })?;
+            if posted != Posted::Yes {
+                return Ok(posted);
+            }
         }
-        Ok(())
+        Ok(Posted::Yes)
     }
 
     /// Reads into `into`.
@@ -348,6 +356,10 @@ impl Adapter {
         // SAFETY: the caller's promise.
         let posted = unsafe { endpoint.transfer(address, part, token) };
         drop(outgoing);
+        if matches!(posted, Ok(Posted::Unfit(_))) {
+            // Whoever posts it copies it first, or is told. Should it be over the peer, that is asked.
+            self.doubt(endpoint, peer.rank, None);
+        }
         posted.or_else(|error| {
             self.lose(peer, &error);
             self.membership.check(peer.rank)?;

@@ -44,17 +44,33 @@ impl Offer {
             let exact = offers.iter().position(|offer| offer.provider() == *name);
             let offer = offers.into_iter().nth(exact.unwrap_or(0));
             let hint = "is it installed, and is the address one of this machine?";
-            return offer.ok_or_else(|| nothing(settings, &address, hint)).map(|offer| (offer, address));
+            let offer = offer.ok_or_else(|| nothing(settings, &address, hint))?;
+            offer.tell_if_unaddressed(settings);
+            return Ok((offer, address));
         }
-        // An adapter's addresses are not those of the start-up's network.
-        let adapters = query(settings, None, "")?;
-        if let Some(best) = best(adapters, &PREFERRED[..WITH_ADAPTER]) {
-            return Ok((best, String::new()));
+        let (best, address) = choose_any(settings, met_at, |address| query(settings, None, address))?;
+        let best =
+            best.ok_or_else(|| nothing(settings, &address, "`fi_info -t FI_EP_RDM` lists what there is"))?;
+        best.tell_if_unaddressed(settings);
+        Ok((best, address))
+    }
+
+    /// Tells that the address that is set is none of this network's.
+    fn tell_if_unaddressed(&self, settings: &OfiSettings) {
+        if !settings.address.is_empty() && !self.has_ip_addresses() {
+            let (address, provider) = (&settings.address, self.provider());
+            tracing::warn!(
+                address,
+                provider,
+                "ofi.address has no effect: the provider has no IP addresses; ofi.interface chooses its adapter"
+            );
         }
-        let address = address(settings, met_at);
-        best(query(settings, None, &address)?, &PREFERRED[WITH_ADAPTER..])
-            .ok_or_else(|| nothing(settings, &address, "`fi_info -t FI_EP_RDM` lists what there is"))
-            .map(|offer| (offer, address))
+    }
+
+    /// Whether its addresses are those of IP.
+    fn has_ip_addresses(&self) -> bool {
+        let formats = [sys::FI_SOCKADDR, sys::FI_SOCKADDR_IN, sys::FI_SOCKADDR_IN6];
+        formats.contains(&self.address_format())
     }
 
     /// The provider's name.
@@ -172,6 +188,33 @@ impl Drop for Offer {
 fn ordered_below(message_order: u64, write_after_write: usize) -> usize {
     let keeps = message_order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0;
     if keeps { write_after_write } else { 0 }
+}
+
+/// The best of all offers, where no provider is named, for a process that others have met at `met_at`; and the address
+/// by which it was found, if by any. `offers` tells what there is at an address, or in all where that is empty.
+fn choose_any(
+    settings: &OfiSettings,
+    met_at: Option<IpAddr>,
+    mut offers: impl FnMut(&str) -> Result<Vec<Offer>>,
+) -> Result<(Option<Offer>, String)> {
+    let adapters = &PREFERRED[..WITH_ADAPTER];
+    // An adapter's addresses are not those of the start-up's network, only one that is set may be.
+    let set = settings.address.as_str();
+    if !set.is_empty() {
+        let mut at_it = offers(set)?;
+        at_it.retain(Offer::has_ip_addresses);
+        if let Some(best) = best(at_it, adapters) {
+            return Ok((Some(best), set.to_owned()));
+        }
+    }
+    let mut anywhere = offers("")?;
+    // The others have addresses of that kind, and not this one.
+    anywhere.retain(|offer| set.is_empty() || !offer.has_ip_addresses());
+    if let Some(best) = best(anywhere, adapters) {
+        return Ok((Some(best), String::new()));
+    }
+    let address = address(settings, met_at);
+    Ok((best(offers(&address)?, &PREFERRED[WITH_ADAPTER..]), address))
 }
 
 /// The offer of the provider that comes first in `order`.
@@ -296,7 +339,7 @@ fn nothing(settings: &OfiSettings, address: &str, way_out: &str) -> Error {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{Offer, address, drives_adapter, ordered_below};
+    use super::{Offer, address, choose_any, drives_adapter, hints, ordered_below};
     use crate::ofi::OfiSettings;
     use crate::ofi::sys;
 
@@ -320,6 +363,52 @@ mod tests {
         let settings = OfiSettings { interface: "nowhere0".into(), ..OfiSettings::default() };
         let problem = Offer::choose(&settings, None).err().unwrap().to_string();
         assert!(problem.contains("nowhere0"), "{problem}");
+    }
+
+    /// An offer of `provider` from the port `interface`.
+    fn offer(provider: &str, interface: &str, format: u32) -> Offer {
+        let settings = OfiSettings { interface: interface.into(), ..OfiSettings::default() };
+        let offer = hints(&settings, Some(provider)).unwrap();
+        // SAFETY: a structure that nobody else has.
+        unsafe { (*offer.as_ptr()).addr_format = format };
+        offer
+    }
+
+    /// What is chosen where `set` is `ofi.address`, on a machine with these offers, each with its address.
+    fn choose_among(set: &str, machine: &[(&str, &str, u32, &str)]) -> (String, String, String) {
+        let settings = OfiSettings { address: set.into(), ..OfiSettings::default() };
+        let met_at = Some(IpAddr::from(Ipv4Addr::LOCALHOST));
+        let (found, at) = choose_any(&settings, met_at, |wanted| {
+            let there = machine.iter().filter(|(.., address)| wanted.is_empty() || wanted == *address);
+            Ok(there.map(|(provider, port, format, _)| offer(provider, port, *format)).collect())
+        })
+        .unwrap();
+        let found = found.unwrap();
+        (found.provider(), found.domain(), at)
+    }
+
+    #[test]
+    fn an_address_chooses_among_adapters_and_is_not_dropped_for_one() {
+        let chosen = |provider: &str, port: &str, at: &str| (provider.into(), port.into(), at.into());
+        let machine = [
+            ("tcp;ofi_rxm", "eth0", sys::FI_SOCKADDR_IN, "10.0.0.1"),
+            ("tcp;ofi_rxm", "lo", sys::FI_SOCKADDR_IN, "127.0.0.1"),
+            ("verbs;ofi_rxm", "mlx5_0", sys::FI_SOCKADDR_IN, "192.168.0.1"),
+            ("verbs;ofi_rxm", "mlx5_1", sys::FI_SOCKADDR_IN, "192.168.1.1"),
+        ];
+        assert_eq!(choose_among("", &machine), chosen("verbs;ofi_rxm", "mlx5_0", ""));
+        for (port, at) in [("mlx5_0", "192.168.0.1"), ("mlx5_1", "192.168.1.1")] {
+            assert_eq!(choose_among(at, &machine), chosen("verbs;ofi_rxm", port, at));
+        }
+        // One that no adapter has is one of the sockets.
+        assert_eq!(choose_among("10.0.0.1", &machine), chosen("tcp;ofi_rxm", "eth0", "10.0.0.1"));
+
+        // To adapters whose addresses are others it says nothing, neither for them nor against them.
+        let other = [("cxi", "cxi0", sys::FI_FORMAT_UNSPEC, "0x1"), machine[0], machine[1]];
+        for set in ["", "10.0.0.1"] {
+            assert_eq!(choose_among(set, &other), chosen("cxi", "cxi0", ""));
+        }
+        assert_eq!(choose_among("", &machine[..2]), chosen("tcp;ofi_rxm", "lo", "127.0.0.1"));
     }
 
     #[test]

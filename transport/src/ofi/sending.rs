@@ -43,7 +43,8 @@ impl Adapter {
             });
             outgoing.is_short = matches!(posted, Ok(Posted::Short(_)));
             match posted {
-                Ok(Posted::Yes) => return,
+                // What is unfit will not leave later. Whoever waits for it asks again, or is told that nothing comes.
+                Ok(Posted::Yes | Posted::Unfit(_)) => return,
                 Ok(Posted::Busy | Posted::Short(_)) => {}
                 Err(error) => {
                     drop(outgoing);
@@ -193,6 +194,11 @@ impl Adapter {
                         }
                     }
                     Ok(Posted::Busy | Posted::Short(_)) => {}
+                    Ok(Posted::Unfit(_)) => {
+                        drop(outgoing);
+                        // Whoever sends it is told. Should it be over the peer, that is asked.
+                        self.doubt(endpoint, peer.rank, None);
+                    }
                     Err(error) => {
                         drop(outgoing);
                         self.lose(peer, error);

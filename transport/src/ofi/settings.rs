@@ -14,9 +14,10 @@ pub struct OfiSettings {
     /// Which provider, as `fi_info` names it. Empty: an adapter's where there is one, else `net`, `tcp`,
     /// `tcp;ofi_rxm`, whichever comes first.
     pub provider: String,
-    /// The address of this process to listen at, for providers over IP; peers must reach it. Empty: the one at which
-    /// the start-up met the others (beside rank 0: at which other machines met rank 0), or else the provider's first,
-    /// as an adapter's always is: its addresses are not those of the start-up's network.
+    /// The address of this process to listen at, for providers over IP; peers must reach it. Where no provider is
+    /// named, an adapter over IP is taken only if it has this address. Empty: the one at which the start-up met the
+    /// others (beside rank 0: at which other machines met rank 0), or else the provider's first, as an adapter's always
+    /// is: its addresses are not those of the start-up's network.
     pub address: String,
     /// The network interface (libfabric's domain) to use. Empty: any.
     pub interface: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::adapter::Adapter;
 use super::domain::{Descriptor, Registration, Use};
 use super::sys;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::{SharedMemory, UserMemory};
 
 /// Memory from which is written. Kept until the provider has let go of it: with its registration the provider's word
@@ -21,8 +21,8 @@ pub(super) enum Source {
     },
     /// It is registered for this.
     Registered(Registration),
-    /// It cannot be registered, because memory is short, or because so much may not be locked: what is written leaves
-    /// by other memory.
+    /// It cannot be registered: memory is short, so much may not be locked, or the adapter wants to be allowed to write
+    /// where nobody may, as `efa` and the cache of `verbs` do. What is written leaves by other memory.
     Unregistered,
 }
 
@@ -47,7 +47,7 @@ impl Adapter {
     /// What the provider wants to know of memory from which is written.
     ///
     /// # Errors
-    /// `Provider`; `Ending`.
+    /// `Ending`.
     pub(super) fn source(&self, memory: UserMemory) -> Result<Source> {
         self.with_endpoint(|endpoint| {
             if !endpoint.domain().offer().registers(sys::FI_MR_LOCAL) {
@@ -58,14 +58,15 @@ impl Adapter {
             }
             // SAFETY: whoever posts transfers of this memory keeps the registration no longer than the memory, and
             // nobody else learns its key.
-            match unsafe { endpoint.register(memory, Use::Source) } {
-                Ok(registration) => Ok(Source::Registered(registration)),
-                Err(error @ Error::Memory { .. }) => {
+            let registered = unsafe { endpoint.register(memory, Use::Source) };
+            // Whatever the reason: it says nothing of the bytes, which are there to be read.
+            Ok(registered.map_or_else(
+                |error| {
                     tracing::debug!(%error, "what is written is copied first");
-                    Ok(Source::Unregistered)
-                }
-                Err(error) => Err(error),
-            }
+                    Source::Unregistered
+                },
+                Source::Registered,
+            ))
         })
     }
 }

@@ -15,6 +15,7 @@ mod hanging;
 mod leaving;
 mod meeting;
 mod messages;
+mod posting;
 mod questions;
 mod registering;
 mod sources;

@@ -8,6 +8,8 @@ use crate::dma::Direction;
 use crate::error::Result;
 use crate::memory::UserMemory;
 use crate::ofi::domain::{Descriptor, Use};
+use crate::ofi::failures::{Refusal, refusal};
+use crate::ofi::faults::Call;
 use crate::ofi::slots::{Role, Slot};
 use crate::ofi::sys::{self, call, library};
 
@@ -24,10 +26,9 @@ pub(in crate::ofi) enum Posted {
     Busy,
     /// Not now: this process or its machine lacks what a connection takes, as the system's code tells.
     Short(i32),
+    /// Never: something is wrong with it at this end, as the provider's code tells.
+    Unfit(i32),
 }
-
-/// What is short while others have it: descriptors, memory, ports.
-const SHORTAGES: [i32; 5] = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::EADDRNOTAVAIL];
 
 /// One side of a transfer and what it is known by.
 pub(in crate::ofi) struct Part {
@@ -55,6 +56,9 @@ impl<T: Send> Endpoint<T> {
         token: T,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<Posted> {
+        if let Some(answer) = self.domain.faults().answer(Call::Send) {
+            return self.posted("sending", answer as isize);
+        }
         let endpoint = self.endpoint.as_ptr();
         if length <= self.inject_size {
             let mut bytes = [0; INJECT_LIMIT];
@@ -106,6 +110,9 @@ impl<T: Send> Endpoint<T> {
     /// # Errors
     /// `Provider`.
     pub(in crate::ofi) unsafe fn transfer(&self, to: Address, part: &Part, token: T) -> Result<Posted> {
+        if let Some(answer) = self.domain.faults().answer(Call::Transfer) {
+            return self.posted("transferring", answer as isize);
+        }
         let Some(slot) = self.transfers.take(to.peer, || Ok(None))? else { return Ok(Posted::Busy) };
         // SAFETY: the caller's promise.
         unsafe { self.begin(to, part, token, slot) }
@@ -175,13 +182,18 @@ impl<T: Send> Endpoint<T> {
 
     /// What the provider's answer means.
     pub(super) fn posted(&self, doing: &str, answer: isize) -> Result<Posted> {
-        match answer {
-            0 => Ok(Posted::Yes),
-            busy if busy == -(libc::EAGAIN as isize) => Ok(Posted::Busy),
-            short if SHORTAGES.iter().any(|code| -(*code as isize) == short) => {
-                Ok(Posted::Short(-short as i32))
+        if answer == 0 {
+            return Ok(Posted::Yes);
+        }
+        let code = -answer as i32;
+        match refusal(code) {
+            Refusal::Busy => Ok(Posted::Busy),
+            Refusal::Short => Ok(Posted::Short(code)),
+            Refusal::Unfit => {
+                tracing::debug!(doing, code, "the provider finds it unfit");
+                Ok(Posted::Unfit(code))
             }
-            code => Err(self.domain.error(doing, library()?.describe(code))),
+            Refusal::Lost => Err(self.domain.error(doing, library()?.describe(answer))),
         }
     }
 }

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{SEGMENT, anonymous, connect, connect_to, on_each, other, until};
-use crate::SegmentId;
+use super::hanging::{quick, ranks_by};
+use super::{PROVIDERS, SEGMENT, anonymous, connect, connect_to, on_each, other, until};
 use crate::memory::UserMemory;
+use crate::ofi::sys;
+use crate::{Rank, SegmentId};
 
 /// Transfers, not messages, arrive while keys come and go: libfabric's `tcp` looked for the ones amid the others.
 #[test]
@@ -96,4 +98,31 @@ fn a_short_read_of_what_is_gone_is_refused_and_disturbs_nothing() {
         until(&fabric, || own.memory().word64(0).unwrap().load(Ordering::Acquire) == WRITES);
         (own, done)
     });
+}
+
+/// Keys are chosen by chance, so that one may be chosen that is taken.
+#[test]
+fn memory_whose_key_is_taken_gets_another_one() {
+    for provider in PROVIDERS {
+        let [(zero, adapter), (one, _)] = ranks_by(&quick(provider, 20));
+        // What the provider itself says of such a key, whatever the number is called.
+        let taken = -(sys::FI_ENOKEY as i32);
+        let fail = |count| {
+            adapter.with_endpoint(|endpoint| {
+                endpoint.domain().faults().fail_registrations(vec![taken; count]);
+                Ok(())
+            })
+        };
+        fail(1).unwrap();
+        let segment = zero.create(SEGMENT, &anonymous(8)).unwrap();
+        one.connect(Rank(0), SEGMENT).unwrap().write(0, &[7; 8]).unwrap();
+        one.store_barrier(Rank(0)).unwrap();
+        assert_eq!(segment.memory().word64(0).unwrap().load(Ordering::Acquire), u64::from_ne_bytes([7; 8]));
+        // None of many is free: that is no chance any more.
+        fail(4).unwrap();
+        let error = zero.create(SegmentId::new(7, 2), &anonymous(8)).unwrap_err();
+        assert!(matches!(error, crate::Error::Provider { .. }), "{provider}: {error}");
+        drop(segment);
+        [zero, one].iter().for_each(crate::Fabric::close);
+    }
 }

@@ -1,7 +1,6 @@
 //! Memory from which is written, where the provider wants it registered, as adapters do.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::hanging::{join, quick};
@@ -31,15 +30,33 @@ fn ranks(provider: &str) -> [(Fabric, Arc<Adapter>); 2] {
     }))
 }
 
-/// Lets a rank lock no more than little memory.
-fn limit(adapter: &Adapter) {
-    let set = |bytes: usize| {
-        adapter.with_endpoint(|endpoint| {
-            endpoint.domain().lockable.store(bytes, Ordering::SeqCst);
-            Ok(())
-        })
-    };
-    set(LOCKABLE).unwrap();
+/// What keeps a rank from registering memory from which it writes.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    /// It may lock no more than little memory.
+    Lockable,
+    /// The provider wants to be allowed more there than this process is.
+    Refused(i32),
+}
+
+const LIMITS: [Limit; 5] = [
+    Limit::Lockable,
+    Limit::Refused(-libc::EFAULT),
+    Limit::Refused(-libc::EACCES),
+    Limit::Refused(-libc::EPERM),
+    Limit::Refused(-libc::EOPNOTSUPP),
+];
+
+fn limit(adapter: &Adapter, limit: Limit) {
+    let limited = adapter.with_endpoint(|endpoint| {
+        let faults = endpoint.domain().faults();
+        match limit {
+            Limit::Lockable => faults.limit_registrations(LOCKABLE),
+            Limit::Refused(answer) => faults.refuse_sources(answer),
+        }
+        Ok(())
+    });
+    limited.unwrap();
 }
 
 fn pattern() -> Vec<u8> {
@@ -58,35 +75,41 @@ fn post(fabric: &Fabric, bytes: &[u8], remote: &RemoteSegment) -> Arc<Completion
 #[test]
 fn what_cannot_be_registered_is_written_all_the_same() {
     for provider in PROVIDERS {
-        let [(zero, adapter), (one, _)] = ranks(provider);
-        let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
-        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
-        limit(&adapter);
-        let (bytes, mut found) = (pattern(), vec![0; LENGTH]);
-
-        zero.wait_for(&post(&zero, &bytes, &remote)).unwrap();
-        segment.memory().read(0, &mut found).unwrap();
-        assert!(found == bytes, "{provider}: handed over");
-
-        let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-        remote.write(0, &turned).unwrap();
-        zero.store_barrier(Rank(1)).unwrap();
-        segment.memory().read(0, &mut found).unwrap();
-        assert!(found == turned, "{provider}: written");
-        remote.read(0, &mut found).unwrap();
-        assert!(found == turned, "{provider}: read");
-
-        assert_eq!(zero.membership().lost(), [], "{provider}");
-        drop((remote, segment));
-        [zero, one].iter().for_each(Fabric::close);
+        for kind in LIMITS {
+            write_unregistered(provider, kind);
+        }
     }
+}
+
+fn write_unregistered(provider: &str, kind: Limit) {
+    let [(zero, adapter), (one, _)] = ranks(provider);
+    let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
+    let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+    limit(&adapter, kind);
+    let (bytes, mut found) = (pattern(), vec![0; LENGTH]);
+
+    zero.wait_for(&post(&zero, &bytes, &remote)).unwrap();
+    segment.memory().read(0, &mut found).unwrap();
+    assert!(found == bytes, "{provider}, {kind:?}: handed over");
+
+    let turned: Vec<u8> = bytes.iter().rev().copied().collect();
+    remote.write(0, &turned).unwrap();
+    zero.store_barrier(Rank(1)).unwrap();
+    segment.memory().read(0, &mut found).unwrap();
+    assert!(found == turned, "{provider}, {kind:?}: written");
+    remote.read(0, &mut found).unwrap();
+    assert!(found == turned, "{provider}, {kind:?}: read");
+
+    assert_eq!(zero.membership().lost(), [], "{provider}, {kind:?}");
+    drop((remote, segment));
+    [zero, one].iter().for_each(Fabric::close);
 }
 
 #[test]
 fn a_segment_that_cannot_be_registered_lacks_memory() {
     for provider in PROVIDERS {
         let [(zero, adapter), (one, _)] = ranks(provider);
-        limit(&adapter);
+        limit(&adapter, Limit::Lockable);
         let error = zero.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }) && error.to_string().contains("ulimit -l"), "{error}");
         // A shorter one is registered.
@@ -99,31 +122,45 @@ fn a_segment_that_cannot_be_registered_lacks_memory() {
 fn messages_arrive_whatever_may_be_locked() {
     for provider in PROVIDERS {
         for limits in [[true, false], [false, true], [true, true]] {
-            let ranks = ranks(provider);
-            for ((_, adapter), is_limited) in ranks.iter().zip(limits) {
-                if is_limited {
-                    limit(adapter);
-                }
-            }
-            let settings = MessageSettings::default();
-            let messengers =
-                ranks.each_ref().map(|(fabric, _)| Messenger::open(fabric, Port::FIRST, &settings).unwrap());
-            let [zero, one] = &messengers;
-            let bytes = pattern();
-            for length in [100, 20_000, LENGTH] {
-                let mut into = vec![0; length];
-                thread::scope(|scope| {
-                    let sending = scope.spawn(|| zero.send(Rank(1), &bytes[..length]));
-                    one.receive(Rank(0), &mut into).unwrap();
-                    sending.join().unwrap().unwrap();
-                });
-                assert!(into == bytes[..length], "{provider}, {limits:?}: {length} bytes");
-            }
-            ranks.iter().for_each(|(fabric, _)| assert_eq!(fabric.membership().lost(), []));
-            drop(messengers);
-            ranks.iter().for_each(|(fabric, _)| fabric.close());
+            send_limited(provider, limits, Limit::Lockable);
         }
     }
+}
+
+#[test]
+fn messages_leave_from_memory_that_the_provider_refuses() {
+    for provider in PROVIDERS {
+        for kind in LIMITS {
+            send_limited(provider, [true, false], kind);
+        }
+    }
+}
+
+/// Sends messages of several lengths, where these ranks can register little memory.
+fn send_limited(provider: &str, limits: [bool; 2], kind: Limit) {
+    let ranks = ranks(provider);
+    for ((_, adapter), is_limited) in ranks.iter().zip(limits) {
+        if is_limited {
+            limit(adapter, kind);
+        }
+    }
+    let settings = MessageSettings::default();
+    let messengers =
+        ranks.each_ref().map(|(fabric, _)| Messenger::open(fabric, Port::FIRST, &settings).unwrap());
+    let [zero, one] = &messengers;
+    let bytes = pattern();
+    for length in [100, 20_000, LENGTH] {
+        let mut into = vec![0; length];
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| zero.send(Rank(1), &bytes[..length]));
+            one.receive(Rank(0), &mut into).unwrap();
+            sending.join().unwrap().unwrap();
+        });
+        assert!(into == bytes[..length], "{provider}, {limits:?}, {kind:?}: {length} bytes");
+    }
+    ranks.iter().for_each(|(fabric, _)| assert_eq!(fabric.membership().lost(), []));
+    drop(messengers);
+    ranks.iter().for_each(|(fabric, _)| fabric.close());
 }
 
 #[test]
