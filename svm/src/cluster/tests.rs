@@ -11,6 +11,7 @@ mod locked_holes;
 mod natively;
 mod opening;
 mod orders;
+mod pinned;
 mod releases;
 mod sizes;
 mod taken_away;

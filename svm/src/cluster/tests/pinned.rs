@@ -1,0 +1,132 @@
+//! Fabrics that pin what is exported: adapters, which write to the pages that a segment had when it was exported.
+
+use std::time::{Duration, Instant};
+
+use svmio_transport::Rank;
+
+use super::super::wire::{Reply, Request};
+use super::PAGE;
+use super::job::{self, Process, Way};
+use crate::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentIndex, SegmentSize};
+
+const SEGMENT: u64 = 1 << 20;
+/// Bytes of a write that goes straight.
+const LONG: usize = 128 << 10;
+
+fn cache() -> CacheSettings {
+    CacheSettings { page: PAGE, capacity: 64 * PAGE }
+}
+
+/// A file of so many segments of ones, on the node of rank 1.
+fn open(process: &Process<'_>, segments: u64) -> File {
+    let size = SegmentSize::new(SEGMENT).unwrap();
+    let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+    let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
+    if process.rank() == 1 {
+        file.write_at(FileOffset(0), &vec![1; (segments * SEGMENT) as usize]).unwrap();
+    }
+    process.sync(&file).unwrap();
+    process.cluster.set_long_write(Some(1));
+    file
+}
+
+/// What the agent of this process, which is the home's, answers rank 0, who wants to write straight.
+fn reserved(process: &Process<'_>, file: &File, index: u32) -> Option<u32> {
+    let part = (SegmentIndex(index), 0..PAGE);
+    let request = Request::Reserve { file: file.id(), part, export: true };
+    match process.cluster.agent.as_ref().unwrap().serve_for(Rank(0), &request).unwrap() {
+        Reply::Reserved { window } => window,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn straight(process: &Process<'_>) -> u64 {
+    process.cluster.statistics().straight.writes
+}
+
+#[test]
+fn a_segment_that_was_cut_is_exported_anew() {
+    let (_directory, stores) = job::stores(2);
+    job::run_pinning(Way::of_tests(), u64::MAX, &stores, &cache(), |process| {
+        let file = open(process, 2);
+        let windows = || [0, 1].map(|index| reserved(process, &file, index).expect("it is exported"));
+        let before = (process.rank() == 1).then(windows);
+        if process.rank() == 1 {
+            assert_eq!(Some(windows()), before);
+        }
+        process.team.set_size(&file, SEGMENT + 1).unwrap();
+        if let Some(before) = before {
+            let after = windows();
+            assert_eq!(after[0], before[0], "all of it is there still");
+            assert_ne!(after[1], before[1], "others would write to pages that are not the file's");
+        }
+        process.meet();
+        process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn what_is_written_straight_after_the_file_was_made_shorter_is_there() {
+    for way in [Way::SharedMemory, Way::Network] {
+        let (_directory, stores) = job::stores(2);
+        job::run_pinning(way, u64::MAX, &stores, &cache(), |process| {
+            let file = open(process, 1);
+            for round in 2..5 {
+                if process.rank() == 0 {
+                    file.write_at(FileOffset(0), &[round; LONG]).unwrap();
+                    assert_eq!(straight(process), u64::from(round) - 1);
+                }
+                process.sync(&file).unwrap();
+                if process.rank() == 1 {
+                    let mut bytes = [0; LONG];
+                    assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), LONG);
+                    assert!(bytes == [round; LONG], "{way:?}, round {round}");
+                }
+                process.team.set_size(&file, 0).unwrap();
+            }
+            process.close(file).unwrap();
+        });
+    }
+}
+
+/// As when somebody has made it shorter by a handle of his own, and others have not looked since.
+#[test]
+fn who_has_not_heard_that_the_file_was_made_shorter_writes_all_the_same() {
+    let (_directory, stores) = job::stores(2);
+    job::run_pinning(Way::Network, u64::MAX, &stores, &cache(), |process| {
+        let file = open(process, 1);
+        let write = |value| file.write_at(FileOffset(0), &[value; LONG]).unwrap();
+        if process.rank() == 0 {
+            write(2);
+            assert_eq!(straight(process), 1);
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            let request = Request::Punch { file: file.id(), size: LONG as u64 };
+            process.cluster.agent.as_ref().unwrap().serve_for(Rank(0), &request).unwrap();
+        }
+        process.meet();
+        if process.rank() == 0 {
+            let goes_straight = |value| {
+                let before = straight(process);
+                write(value);
+                straight(process) > before
+            };
+            // Until the fabric here has been told that the export has ended.
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while goes_straight(3) {
+                assert!(Instant::now() < deadline, "the export does not end");
+                std::thread::yield_now();
+            }
+            assert!(goes_straight(4), "the home exports it anew");
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            let mut bytes = [0; LONG];
+            assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), LONG);
+            assert!(bytes == [4; LONG]);
+        }
+        process.meet();
+        process.close(file).unwrap();
+    });
+}
