@@ -108,8 +108,9 @@ impl Windows {
 }
 
 impl Agent {
-    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a mapping,
-    /// too many are exported, or it cannot be: for lack of descriptors or of memory, bytes come by message.
+    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a
+    /// mapping, or past all of them where the fabric does that, too many are exported, or it cannot be: for lack of
+    /// descriptors or of memory, bytes come by message.
     pub(super) fn window(&self, writer: Rank, served: &Served, segment: &Segment) -> Option<u32> {
         let mut windows = served.windows.windows();
         let index = segment.index();
@@ -128,7 +129,11 @@ impl Agent {
     }
 
     fn export(&self, served: &Served, segment: &Segment) -> Option<Export> {
-        if !segment.may_be_stored_into() {
+        let may_be_exported = match self.context.fabric.capabilities().pins_memory {
+            true => segment.may_be_pinned(),
+            false => segment.may_be_stored_into(),
+        };
+        if !may_be_exported {
             return None;
         }
         let _place = Place::take()?;
