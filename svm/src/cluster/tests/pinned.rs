@@ -130,3 +130,52 @@ fn who_has_not_heard_that_the_file_was_made_shorter_writes_all_the_same() {
         process.close(file).unwrap();
     });
 }
+
+/// Reads by the cache, by what was asked for ahead, and what others have changed since; of pages that are longer than a
+/// message's data, too.
+#[test]
+fn pages_come_where_the_cache_is_too_large_to_be_exported() {
+    const CACHE: u64 = 64 << 20;
+    const READ: usize = 32 << 10;
+    for (page, segment) in [(PAGE, SEGMENT), (2 << 20, 4 << 20)] {
+        let cache = CacheSettings { page, capacity: CACHE };
+        let (_directory, stores) = job::stores(2);
+        job::run_pinning(Way::of_tests(), CACHE / 4, &stores, &cache, |process| {
+            process.cluster.force_native_reads(Some(false));
+            let size = SegmentSize::new(segment).unwrap();
+            let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+            let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
+            let mut content: Vec<u8> = (0..2 * segment).map(|at| (at / 5) as u8).collect();
+            if process.rank() == 1 {
+                file.write_at(FileOffset(0), &content).unwrap();
+            }
+            process.sync(&file).unwrap();
+            let check = |content: &[u8]| {
+                let mut bytes = [0; READ];
+                for (at, expected) in (0..).step_by(READ).zip(content.chunks(READ)) {
+                    assert_eq!(file.read_at(FileOffset(at), &mut bytes).unwrap(), READ);
+                    assert!(bytes == *expected, "pages of {page} bytes, from {at}");
+                }
+            };
+            if process.rank() == 0 {
+                check(&content);
+                let requests = || process.cluster.statistics().requests;
+                let asked = requests()["pages"];
+                check(&content);
+                assert_eq!(requests()["pages"], asked, "they are cached");
+                assert!(asked > 0 && !requests().contains_key("fetch"), "{:?}", requests());
+            }
+            process.meet();
+            match process.rank() {
+                0 => file.write_at(FileOffset(10), b"from the reader").unwrap(),
+                _ => file.write_at(FileOffset(segment), b"from the home").unwrap(),
+            }
+            content[10..][..15].copy_from_slice(b"from the reader");
+            content[segment as usize..][..13].copy_from_slice(b"from the home");
+            process.sync(&file).unwrap();
+            check(&content);
+            process.meet();
+            process.close(file).unwrap();
+        });
+    }
+}
