@@ -159,6 +159,14 @@ impl Segment {
         self.overwriting == Overwriting::AfterReading
     }
 
+    /// Whether at least half of it has storage.
+    pub(crate) fn is_mostly_stored(&self) -> bool {
+        /// Of which the system counts the blocks, whatever the file system has.
+        const BLOCK: u64 = 512;
+        let half = self.map.len() as u64 / 2;
+        self.file.metadata().is_ok_and(|metadata| metadata.blocks().saturating_mul(BLOCK) >= half)
+    }
+
     /// Whether any of it is mapped by a large page at this moment.
     pub(crate) fn has_large_page(&self) -> io::Result<bool> {
         self.map.has_large_page()

@@ -156,8 +156,11 @@ impl SharedFile {
             _ => {}
         }
         let request = Request::Reserve { file: self.file(), part: (index, range.clone()), export: true };
-        let Reply::Reserved { window: number } = self.cluster().ask(node, &request)? else {
-            return Err(self.cluster().context().out_of_place(node));
+        let number = match self.cluster().ask(node, &request)? {
+            // Nothing is noted: the next long write asks again.
+            Reply::Reserved { window: None, may_come: true } => return Ok(None),
+            Reply::Reserved { window, .. } => window,
+            _ => return Err(self.cluster().context().out_of_place(node)),
         };
         let window = match (number, known.flatten()) {
             (None, _) => None,

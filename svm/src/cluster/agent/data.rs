@@ -204,8 +204,13 @@ impl Agent {
             })?;
         }
         served.attachment.mark_dirty_for_another(segment.index());
-        let window = if export { self.window(from, &served, &segment) } else { None };
-        Ok(Reply::Reserved { window })
+        // Pinning it gives all of it storage, and locks it: where there is little, that would be for the holes.
+        let may_come = export
+            && self.context.fabric.capabilities().pins_memory
+            && segment.may_be_pinned()
+            && !segment.is_mostly_stored();
+        let window = if export && !may_come { self.window(from, &served, &segment) } else { None };
+        Ok(Reply::Reserved { window, may_come })
     }
 
     pub(super) fn wrote(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {

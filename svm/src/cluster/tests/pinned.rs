@@ -10,8 +10,8 @@ use super::job::{self, Process, Way};
 use crate::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentIndex, SegmentSize};
 
 const SEGMENT: u64 = 1 << 20;
-/// Bytes of a write that goes straight.
-const LONG: usize = 128 << 10;
+/// Bytes of a write that goes straight: more than half of a segment.
+const LONG: usize = 768 << 10;
 
 fn cache() -> CacheSettings {
     CacheSettings { page: PAGE, capacity: 64 * PAGE }
@@ -32,10 +32,10 @@ fn open(process: &Process<'_>, segments: u64) -> File {
 
 /// What the agent of this process, which is the home's, answers rank 0, who wants to write straight.
 fn reserved(process: &Process<'_>, file: &File, index: u32) -> Option<u32> {
-    let part = (SegmentIndex(index), 0..PAGE);
+    let part = (SegmentIndex(index), 0..SEGMENT);
     let request = Request::Reserve { file: file.id(), part, export: true };
     match process.cluster.agent.as_ref().unwrap().serve_for(Rank(0), &request).unwrap() {
-        Reply::Reserved { window } => window,
+        Reply::Reserved { window, .. } => window,
         other => panic!("{other:?}"),
     }
 }
@@ -73,14 +73,14 @@ fn what_is_written_straight_after_the_file_was_made_shorter_is_there() {
             let file = open(process, 1);
             for round in 2..5 {
                 if process.rank() == 0 {
-                    file.write_at(FileOffset(0), &[round; LONG]).unwrap();
+                    file.write_at(FileOffset(0), &vec![round; LONG]).unwrap();
                     assert_eq!(straight(process), u64::from(round) - 1);
                 }
                 process.sync(&file).unwrap();
                 if process.rank() == 1 {
-                    let mut bytes = [0; LONG];
+                    let mut bytes = vec![0; LONG];
                     assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), LONG);
-                    assert!(bytes == [round; LONG], "{way:?}, round {round}");
+                    assert!(bytes == vec![round; LONG], "{way:?}, round {round}");
                 }
                 process.team.set_size(&file, 0).unwrap();
             }
@@ -95,7 +95,7 @@ fn who_has_not_heard_that_the_file_was_made_shorter_writes_all_the_same() {
     let (_directory, stores) = job::stores(2);
     job::run_pinning(Way::Network, u64::MAX, &stores, &cache(), |process| {
         let file = open(process, 1);
-        let write = |value| file.write_at(FileOffset(0), &[value; LONG]).unwrap();
+        let write = |value| file.write_at(FileOffset(0), &vec![value; LONG]).unwrap();
         if process.rank() == 0 {
             write(2);
             assert_eq!(straight(process), 1);
@@ -122,9 +122,41 @@ fn who_has_not_heard_that_the_file_was_made_shorter_writes_all_the_same() {
         }
         process.sync(&file).unwrap();
         if process.rank() == 1 {
-            let mut bytes = [0; LONG];
+            let mut bytes = vec![0; LONG];
             assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), LONG);
-            assert!(bytes == [4; LONG]);
+            assert!(bytes == vec![4; LONG]);
+        }
+        process.meet();
+        process.close(file).unwrap();
+    });
+}
+
+/// All of a segment gets storage when it is pinned, and is locked.
+#[test]
+fn a_segment_is_written_straight_when_half_of_it_is_there() {
+    const PART: usize = SEGMENT as usize / 8;
+    let (_directory, stores) = job::stores(2);
+    job::run_pinning(Way::of_tests(), u64::MAX, &stores, &cache(), |process| {
+        let size = SegmentSize::new(SEGMENT).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &[1]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        process.cluster.set_long_write(Some(1));
+        if process.rank() == 0 {
+            for part in 0..8 {
+                file.write_at(FileOffset((part * PART) as u64), &vec![part as u8; PART]).unwrap();
+                // The fourth part makes it half.
+                assert_eq!(straight(process), (part as u64).saturating_sub(2), "part {part}");
+            }
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            let mut bytes = vec![9; SEGMENT as usize];
+            assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), bytes.len());
+            assert!(bytes.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at / PART));
         }
         process.meet();
         process.close(file).unwrap();
