@@ -71,6 +71,7 @@ use long_writes::LongWrites;
 pub(crate) use mapped::{Merge, Merging, Runs};
 use natively::NativeReads;
 pub(crate) use natively::{Fetching, Patience};
+use pages::Coming;
 pub(crate) use pieces::{Gather, Scatter};
 use read_ahead::Ahead;
 use roster::Roster;
@@ -103,8 +104,8 @@ pub struct Cluster {
     teams: AtomicU32,
     /// By what teams of its processes reach each other, once there was one.
     reach: Mutex<Option<Reach>>,
-    /// The cache, for homes to write pages into.
-    _export: LocalSegment,
+    /// The cache, for homes to write pages into; `None` where there is not as much memory as a fabric pins for it.
+    export: Option<LocalSegment>,
 }
 
 impl Cluster {
@@ -174,7 +175,21 @@ impl Cluster {
         }
         let (file, length) = (Arc::clone(cache.file()), cache.bytes());
         let backing = Backing::File { file, offset: 0, length };
-        let export = context.fabric.create(shared_file::CACHE_SEGMENT, &backing).map_err(failed)?;
+        let export = match context.fabric.create(shared_file::CACHE_SEGMENT, &backing) {
+            Ok(export) => Some(export),
+            Err(error @ svmio_transport::Error::Memory { .. }) => {
+                // Each of the node's processes has it, and one of them tells.
+                if context.roster.leads() {
+                    tracing::warn!(
+                        "node {}: other nodes cannot write into the page cache, and send pages by message, which takes \
+                         longer: {error}. Allow more, or make the cache smaller by SVMIO_CACHE_CAPACITY",
+                        context.store.node()
+                    );
+                }
+                None
+            }
+            Err(error) => return Err(failed(error)),
+        };
         let cluster = Arc::new(Cluster {
             context,
             agent,
@@ -185,7 +200,7 @@ impl Cluster {
             native_reads: NativeReads::default(),
             teams: AtomicU32::new(0),
             reach: Mutex::new(None),
-            _export: export,
+            export,
         });
         if let Some(agent) = &cluster.agent {
             agent.set_cluster(&cluster);
@@ -362,6 +377,11 @@ impl Cluster {
 
     pub(crate) fn cache(&self) -> &PageCache {
         &self.cache
+    }
+
+    /// How pages come that other nodes are asked for.
+    fn coming(&self) -> Coming {
+        if self.export.is_some() { Coming::IntoCache } else { Coming::WithAnswer }
     }
 
     fn shared_cache(&self) -> &Arc<PageCache> {

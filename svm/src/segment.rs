@@ -153,6 +153,20 @@ impl Segment {
         self.overwriting != Overwriting::ByCopying
     }
 
+    /// Whether bytes may be written to its pages past all mappings. A file system of a disk would not hear of it, and
+    /// take the pages for those that it has on the disk.
+    pub(crate) fn may_be_pinned(&self) -> bool {
+        self.overwriting == Overwriting::AfterReading
+    }
+
+    /// Whether at least half of it has storage.
+    pub(crate) fn is_mostly_stored(&self) -> bool {
+        /// Of which the system counts the blocks, whatever the file system has.
+        const BLOCK: u64 = 512;
+        let half = self.map.len() as u64 / 2;
+        self.file.metadata().is_ok_and(|metadata| metadata.blocks().saturating_mul(BLOCK) >= half)
+    }
+
     /// Whether any of it is mapped by a large page at this moment.
     pub(crate) fn has_large_page(&self) -> io::Result<bool> {
         self.map.has_large_page()

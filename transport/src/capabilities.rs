@@ -24,6 +24,10 @@ pub struct Capabilities {
     pub dma: Dma,
     /// Whether memory of the user can be registered, so that remote writes and DMA go straight to it.
     pub registers_user_memory: bool,
+    /// Whether what is exported or registered is pinned: an adapter writes past the page tables, to the pages that the
+    /// memory had when it was exported, which a file that was made shorter since does not have any more, and of which
+    /// the file system does not hear that they are written.
+    pub pins_memory: bool,
     /// Whether a remote read is carried out without the owner's program.
     pub remote_read: bool,
     /// How remote words are changed atomically.

@@ -7,6 +7,9 @@
 //! error that says so, as when an adapter gives up in mid-transfer. Interrupts,
 //! atomics and reads are left as they are.
 //!
+//! Or with nothing wrong, but with memory as adapters have it that write past the page tables: what is exported is said
+//! to be pinned, and only so much of it can be.
+//!
 //! What comes of each write and each chain follows from the seed and from their order to one peer; when a late write
 //! comes, from the clock.
 
@@ -44,6 +47,8 @@ pub struct Faulty {
     transaction: u64,
     chance: Chance,
     late: Arc<LateWrites>,
+    /// Bytes of the longest segment that is exported.
+    lockable: u64,
 }
 
 impl Faulty {
@@ -58,14 +63,33 @@ impl Faulty {
             is_reliable: false,
             ..healthy.clone()
         };
+        Arc::new(Self::with(inner, plan, capabilities, u64::MAX))
+    }
+
+    /// `inner` without faults, that pins what is exported, as its capabilities say, of which a process may lock
+    /// `lockable` bytes: no longer segment is exported.
+    #[must_use]
+    pub fn pinning(inner: Arc<dyn BackEnd>, lockable: u64) -> Arc<Self> {
+        let healthy = inner.capabilities();
+        let capabilities = Capabilities {
+            provider: format!("{} with pinned memory", healthy.provider),
+            direct_mapping: false,
+            pins_memory: true,
+            ..healthy.clone()
+        };
+        Arc::new(Self::with(inner, FaultPlan::default(), capabilities, lockable))
+    }
+
+    fn with(inner: Arc<dyn BackEnd>, plan: FaultPlan, capabilities: Capabilities, lockable: u64) -> Self {
         let size = inner.membership().size();
-        Arc::new(Self {
-            transaction: healthy.transaction_size as u64,
+        Self {
+            transaction: capabilities.transaction_size as u64,
             capabilities,
             chance: Chance::new(plan, size),
             late: LateWrites::new(Arc::clone(&inner), size),
+            lockable,
             inner,
-        })
+        }
     }
 
     /// What went wrong so far.
@@ -157,6 +181,14 @@ impl BackEnd for Faulty {
     }
 
     fn create(&self, id: SegmentId, backing: &Backing) -> Result<SharedMemory> {
+        let (Backing::Anonymous { length } | Backing::File { length, .. }) = backing;
+        if *length > self.lockable {
+            return Err(Error::Memory {
+                what: format!("locking segment {id}, as planned"),
+                length: *length,
+                source: Arc::new(io::Error::from(io::ErrorKind::OutOfMemory)),
+            });
+        }
         self.inner.create(id, backing)
     }
 

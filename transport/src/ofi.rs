@@ -303,7 +303,7 @@ impl Listening {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let has_adapter = self.endpoint.domain().offer().has_adapter();
+        let offer = self.endpoint.domain().offer();
         Capabilities {
             back_end: "ofi".into(),
             provider: self.address.provider.clone(),
@@ -311,8 +311,9 @@ impl Listening {
             transaction_size: TRANSACTION_SIZE,
             stream_buffer: None,
             largest_transfer: LARGEST_TRANSFER,
-            dma: if has_adapter { Dma::Adapter } else { Dma::Thread },
+            dma: if offer.has_adapter() { Dma::Adapter } else { Dma::Thread },
             registers_user_memory: true,
+            pins_memory: offer.registers(sys::FI_MR_ALLOCATED),
             remote_read: true,
             atomics: Atomics::Message,
             ordering: WriteOrder::Issued,

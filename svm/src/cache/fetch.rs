@@ -109,6 +109,14 @@ impl PageCache {
         filled.map_err(|source| self.error("filling a page", source))
     }
 
+    /// Writes the page to the frame of a fetch that this process has begun.
+    ///
+    /// # Panics
+    /// Where it is no whole page.
+    pub(crate) fn put(&self, ticket: &FetchTicket, page: &[u8]) {
+        self.memory.put(ticket.frame, page);
+    }
+
     /// The page has been written to the frame, all of it, and nothing writes there any more. `version` is that
     /// of the segment when the home read the page.
     ///

@@ -241,6 +241,15 @@ impl Memory {
         file.read_exact_at(bytes, at)
     }
 
+    /// Writes a page to a frame, which is reserved and being fetched by the caller.
+    pub(super) fn put(&self, frame: u64, page: &[u8]) {
+        let whole = 0..self.page();
+        assert_eq!(page.len(), whole.len());
+        // SAFETY: there are as many bytes, in no cache, as nothing borrows from it. Nobody reads or writes the bytes of
+        // a frame before who fetches it says that it has come, as in `fill`.
+        unsafe { copy_bytes(page.as_ptr(), self.frame_bytes(frame, &whole), page.len()) };
+    }
+
     /// Zeroes bytes of a frame, which is reserved, its set locked.
     pub(super) fn zero(&self, frame: u64, within: &Range<u32>) {
         let at = self.frame_bytes(frame, within);

@@ -271,6 +271,7 @@ impl Agent {
             Request::Merge { file, parts } => self.merge_bytes(from, *file, parts, data),
             Request::Changes { file, segments } => self.changes(*file, segments),
             Request::Fetch { file, pages } => self.fetch(from, *file, pages),
+            Request::Pages { file, pages } => self.pages(from, *file, pages, out),
             Request::Versions { file, segments } => self.versions(from, *file, segments),
             Request::Show { file, segment } => self.show(from, *file, *segment),
             Request::Reserve { file, part, export } => self.reserve(from, *file, part, *export),
@@ -332,6 +333,7 @@ fn waits(request: &Request) -> bool {
         | Request::Read { .. }
         | Request::Write { .. }
         | Request::Fetch { .. }
+        | Request::Pages { .. }
         | Request::Merge { .. }
         | Request::Changes { .. }
         | Request::Versions { .. }

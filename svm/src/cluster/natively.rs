@@ -28,7 +28,7 @@ use crate::cache::FetchTicket;
 use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
-use super::pages::Asking;
+use super::pages::{Asking, Coming};
 use super::wire::Reply;
 use super::{Asked, Cluster, NodeIndex, SharedFile};
 use choice::{For, Kind, Way};
@@ -105,6 +105,7 @@ impl SharedFile {
                 return Ok(Asking {
                     asked: Asked::Answered(Reply::Fetched { versions }, Vec::new()),
                     tickets,
+                    coming: Coming::IntoCache,
                 });
             }
             fetching.hold_up();

@@ -7,7 +7,7 @@ mod flushing;
 mod giving_up;
 mod past;
 
-pub(super) use fetching::Asking;
+pub(super) use fetching::{Asking, Coming};
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -18,7 +18,8 @@ use crate::units::FileOffset;
 
 use super::client::Question;
 use super::foresight::{self, Foresight, HomeAt};
-use super::wire::{LONGEST_DATA, Reply};
+use super::pages::{Asking, Coming};
+use super::wire::LONGEST_DATA;
 use super::{Asked, Context, NodeIndex, SharedFile};
 
 /// The thread that takes pages that were asked for ahead, once there are any.
@@ -26,14 +27,15 @@ use super::{Asked, Context, NodeIndex, SharedFile};
 pub(super) struct Ahead(Mutex<Option<Thread>>);
 
 struct Thread {
-    sender: Sender<Coming>,
+    sender: Sender<Awaited>,
     service: Box<dyn Service>,
 }
 
-struct Coming {
+struct Awaited {
     node: NodeIndex,
     question: Question,
     tickets: Vec<FetchTicket>,
+    coming: Coming,
     under_way: UnderWay,
 }
 
@@ -178,8 +180,9 @@ impl SharedFile {
         match asking.asked {
             Asked::Elsewhere(node, question) => {
                 let under_way = UnderWay::of(self.requests_ahead());
-                let coming = Coming { node, question, tickets: asking.tickets, under_way };
-                self.cluster().ahead.take(self.cluster().context(), self.cluster().shared_cache(), coming)
+                let Asking { tickets, coming, .. } = asking;
+                let awaited = Awaited { node, question, tickets, coming, under_way };
+                self.cluster().ahead.take(self.cluster().context(), self.cluster().shared_cache(), awaited)
             }
             // Pages of this node's own segments are not cached.
             Asked::Answered(..) => Err(self.cluster().context().out_of_place(node)),
@@ -188,7 +191,7 @@ impl SharedFile {
 }
 
 impl Ahead {
-    fn take(&self, context: &Arc<Context>, own_cache: &Arc<PageCache>, coming: Coming) -> Result<()> {
+    fn take(&self, context: &Arc<Context>, own_cache: &Arc<PageCache>, awaited: Awaited) -> Result<()> {
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let (sender, receiver) = channel();
@@ -198,17 +201,17 @@ impl Ahead {
                 Ok(service) => *thread = Some(Thread { sender, service }),
                 Err(source) => {
                     drop(thread);
-                    take_one(context, own_cache, coming);
+                    take_one(context, own_cache, awaited);
                     let subject = "starting the thread that reads ahead".into();
                     return Err(Error::Fabric { subject, source });
                 }
             }
         }
-        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(coming).err());
+        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(awaited).err());
         drop(thread);
-        if let Some(SendError(coming)) = unsent {
+        if let Some(SendError(awaited)) = unsent {
             // The thread ends only when the sender goes, or by a panic.
-            take_one(context, own_cache, coming);
+            take_one(context, own_cache, awaited);
         }
         Ok(())
     }
@@ -223,29 +226,28 @@ impl Ahead {
     }
 }
 
-fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Coming>) {
-    while let Ok(coming) = receiver.recv() {
-        take_one(context, cache, coming);
+fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Awaited>) {
+    while let Ok(awaited) = receiver.recv() {
+        take_one(context, cache, awaited);
     }
 }
 
 /// Waits for pages that were asked for, and has them be in the cache.
-fn take_one(context: &Context, cache: &PageCache, coming: Coming) {
-    let Coming { node, question, tickets, under_way: _under_way } = coming;
-    let answer = context.client.wait(question, context.roster.name(node), &mut |_, _| {});
-    let versions = match &answer {
-        Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Some(versions.clone()),
-        _ => None,
-    };
+fn take_one(context: &Context, cache: &PageCache, awaited: Awaited) {
+    let Awaited { node, question, tickets, coming, under_way: _under_way } = awaited;
+    let mut versions = None;
+    let answer = context.client.wait(question, context.roster.name(node), &mut |reply, data| {
+        versions = coming.take(cache, &tickets, reply, data);
+    });
     // A node that answers has ended writing. One that is cut off may go on when it is back.
-    let still_written = matches!(answer, Err(Error::Fabric { .. }));
-    if let (Err(error @ Error::Fabric { .. }), Some(ticket)) = (&answer, tickets.first()) {
+    let cut_off = answer.err().filter(|error| coming.is_written_after(error));
+    if let (Some(error), Some(ticket)) = (&cut_off, tickets.first()) {
         warn_of_lost_frames(context.store.node(), ticket.key.file, &error.to_string());
     }
     for (number, ticket) in tickets.into_iter().enumerate() {
         let ended = match &versions {
             Some(versions) => cache.finish_fetch(ticket, versions[number]).map(|_| ()),
-            None => cache.abandon_fetch(ticket, still_written),
+            None => cache.abandon_fetch(ticket, cut_off.is_some()),
         };
         if let Err(e) = ended {
             tracing::warn!("a page of the cache is lost: {e}");

@@ -11,6 +11,7 @@ mod locked_holes;
 mod natively;
 mod opening;
 mod orders;
+mod pinned;
 mod releases;
 mod sizes;
 mod taken_away;
@@ -25,6 +26,7 @@ use svmio_transport::Rank;
 use svmio_transport::message::MessageSettings;
 
 use super::keeping::{HomeLock, Source};
+use super::pages::Coming;
 use super::{NodeIndex, SharedFile};
 use crate::attachment::{self, How};
 use crate::cache::{Fetch, PageNumber};
@@ -197,7 +199,7 @@ fn of_pages_that_a_home_may_still_write_is_warned_once() {
             let tickets = (0..3).map(begun).collect();
             process.job.declare_lost(Rank(2), "the test says so");
             let error = cluster.check_home(NodeIndex(1)).unwrap_err();
-            let told = told_by(|| shared.abandon(tickets, &error));
+            let told = told_by(|| shared.abandon(tickets, Coming::IntoCache, &error));
             let [told] = &told[..] else { panic!("{told:?}") };
             let file = format!("file {}", file.id());
             assert!(

@@ -2,7 +2,8 @@
 //!
 //! The first long write to a part of a segment has the home give that part storage and export the segment; from then
 //! on bytes go there without anybody's help. A full file system answers when storage is asked for, and not by a signal
-//! when bytes arrive.
+//! when bytes arrive. A home that has ended the export since, because the file was made shorter, gets the bytes by
+//! message.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -64,11 +65,18 @@ impl SharedFile {
         };
         // Also where it failed: some of it may have arrived.
         self.windows().open().untold.entry(node).or_default().insert(index);
-        written.map_err(|source| Error::Fabric {
-            subject: format!("writing segment {index} of {}", self.attachment().name()),
-            source,
-        })?;
-        Ok(true)
+        match written {
+            Ok(()) => Ok(true),
+            Err(svmio_transport::Error::OutOfBounds { .. }) => {
+                // Not of the segment: of an export that has ended, by who made the file shorter and has not told yet.
+                self.windows().open().forget(index, &window);
+                Ok(false)
+            }
+            Err(source) => Err(Error::Fabric {
+                subject: format!("writing segment {index} of {}", self.attachment().name()),
+                source,
+            }),
+        }
     }
 
     /// Whether a part of a segment is known to have storage, so that it can be written straight without asking its
@@ -148,26 +156,40 @@ impl SharedFile {
             _ => {}
         }
         let request = Request::Reserve { file: self.file(), part: (index, range.clone()), export: true };
-        let Reply::Reserved { window: number } = self.cluster().ask(node, &request)? else {
-            return Err(self.cluster().context().out_of_place(node));
+        let number = match self.cluster().ask(node, &request)? {
+            // Nothing is noted: the next long write asks again.
+            Reply::Reserved { window: None, may_come: true } => return Ok(None),
+            Reply::Reserved { window, .. } => window,
+            _ => return Err(self.cluster().context().out_of_place(node)),
         };
         let window = match (number, known.flatten()) {
             (None, _) => None,
-            (Some(_), Some(window)) => Some(window),
-            (Some(number), None) => Some(Arc::new(self.connect(node, index, number)?)),
+            (Some(number), Some(window)) if window.remote.id() == id_of(number) => Some(window),
+            (Some(number), _) => match self.connect(node, index, number)? {
+                Some(window) => Some(Arc::new(window)),
+                None => return Ok(None),
+            },
         };
         Ok(self.windows().open().note(truncations, index, window, range))
     }
 
-    fn connect(&self, node: NodeIndex, index: SegmentIndex, number: u32) -> Result<Window> {
+    /// `None` where the export has ended meanwhile.
+    fn connect(&self, node: NodeIndex, index: SegmentIndex, number: u32) -> Result<Option<Window>> {
         let context = self.cluster().context();
-        let id = SegmentId::new(WINDOWS_SPACE, number);
-        let remote = context.fabric.connect(context.roster.leader(node), id).map_err(|source| {
-            let subject = format!("connecting to segment {index} of {}", self.attachment().name());
-            Error::Fabric { subject, source }
-        })?;
-        Ok(Window { remote, stored: Mutex::default() })
+        match context.fabric.connect(context.roster.leader(node), id_of(number)) {
+            Ok(remote) => Ok(Some(Window { remote, stored: Mutex::default() })),
+            Err(svmio_transport::Error::UnknownSegment { .. }) => Ok(None),
+            Err(source) => {
+                let subject = format!("connecting to segment {index} of {}", self.attachment().name());
+                Err(Error::Fabric { subject, source })
+            }
+        }
     }
+}
+
+/// Under which id a home exports a segment.
+fn id_of(number: u32) -> SegmentId {
+    SegmentId::new(WINDOWS_SPACE, number)
 }
 
 impl Windows {
@@ -188,6 +210,15 @@ impl Open {
         meant
     }
 
+    /// Knows no more of a segment's window, unless there is another one by now.
+    fn forget(&mut self, index: SegmentIndex, window: &Arc<Window>) {
+        let is_known =
+            |known: &Option<Arc<Window>>| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, window));
+        if self.windows.get(&index).is_some_and(is_known) {
+            self.windows.remove(&index);
+        }
+    }
+
     /// Notes what was found out when so many truncations were known, with storage for `range`; returns what is to be
     /// used.
     fn note(
@@ -201,8 +232,11 @@ impl Open {
             // It may have lost its storage since, and what this window had before: good for one write at most.
             return found;
         }
-        // Another thread's, maybe, which has been told of other storage.
-        let known = self.windows.get(&index).cloned().flatten();
+        // Another thread's, maybe, which has been told of other storage. By another id it is of an export that has
+        // ended, or of the one after this.
+        let is_the_same =
+            |known: &Arc<Window>| found.as_ref().is_some_and(|found| found.remote.id() == known.remote.id());
+        let known = self.windows.get(&index).cloned().flatten().filter(is_the_same);
         let window = found.map(|found| known.unwrap_or(found));
         if let Some(window) = &window {
             window.add_storage(range);

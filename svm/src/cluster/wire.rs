@@ -176,9 +176,11 @@ pub(crate) enum Reply {
     GivenBack {
         uses: u64,
     },
-    /// Under which number of the windows' space the segment is exported, if it is.
+    /// Under which number of the windows' space the segment is exported, if it is; otherwise, whether it will be when
+    /// more of it has storage.
     Reserved {
         window: Option<u32>,
+        may_come: bool,
     },
     /// The page may be used as wished; its bytes follow, unless the asker has them.
     Granted {

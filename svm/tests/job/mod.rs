@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use svmio_svm::team::Team;
 use svmio_svm::{CacheSettings, Cluster, File, FileName, NodeName, OpenOptions, Result, Store};
+use svmio_transport::faulty::Faulty;
 use svmio_transport::message::MessageSettings;
 use svmio_transport::{Fabric, JobSecret, Membership, Rank, ofi, settings::Settings, shm};
 use tempfile::TempDir;
@@ -54,10 +55,54 @@ pub(crate) fn run_with<'s>(
     messages: &MessageSettings,
     body: impl Fn(&Process<'_>) + Sync,
 ) {
+    run_over(|memberships| fabrics(Way::of_tests(), memberships), stores, cache, messages, body);
+}
+
+/// The same over `way`, with fabrics that pin what is exported, as adapters do, of which each process may lock
+/// `lockable` bytes.
+///
+/// # Panics
+/// Likewise.
+#[allow(dead_code, reason = "not all who include this need it")]
+pub(crate) fn run_pinning<'s>(
+    way: Way,
+    lockable: u64,
+    stores: impl IntoIterator<Item = &'s Store>,
+    cache: &CacheSettings,
+    body: impl Fn(&Process<'_>) + Sync,
+) {
+    let pinning = |fabric: Fabric| Fabric::new(Faulty::pinning(Arc::clone(fabric.back_end()), lockable));
+    let fabrics = |memberships: &[_]| fabrics(way, memberships).into_iter().map(pinning).collect();
+    run_over(fabrics, stores, cache, &MessageSettings::default(), body);
+}
+
+/// How ranks reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    SharedMemory,
+    /// By libfabric over the loopback interface.
+    Network,
+}
+
+impl Way {
+    /// By shared memory, or with `SVMIO_TEST_FABRIC=ofi` by the network.
+    pub(crate) fn of_tests() -> Way {
+        let is_network = std::env::var_os("SVMIO_TEST_FABRIC").is_some_and(|name| name == "ofi");
+        if is_network { Way::Network } else { Way::SharedMemory }
+    }
+}
+
+fn run_over<'s>(
+    fabrics: impl FnOnce(&[Arc<Membership>]) -> Vec<Fabric>,
+    stores: impl IntoIterator<Item = &'s Store>,
+    cache: &CacheSettings,
+    messages: &MessageSettings,
+    body: impl Fn(&Process<'_>) + Sync,
+) {
     let longest = Duration::from_secs(if is_full() { 3600 } else { 300 });
     // Tests run in threads of their names.
     let test = std::thread::current().name().unwrap_or("a job").to_owned();
-    watched(longest, &test, || run_ranks(stores, cache, messages, body));
+    watched(longest, &test, || run_ranks(fabrics, stores, cache, messages, body));
 }
 
 /// Whether tests are to repeat themselves as often as is promised, for minutes: `SVMIO_FULL=1`.
@@ -83,13 +128,15 @@ pub(crate) fn watched<T>(longest: Duration, what: &(impl Debug + Sync), run: imp
 }
 
 fn run_ranks<'s>(
+    fabrics: impl FnOnce(&[Arc<Membership>]) -> Vec<Fabric>,
     stores: impl IntoIterator<Item = &'s Store>,
     cache: &CacheSettings,
     messages: &MessageSettings,
     body: impl Fn(&Process<'_>) + Sync,
 ) {
     let stores: Vec<_> = stores.into_iter().collect();
-    let (fabrics, memberships) = fabrics_of(&stores);
+    let memberships = memberships_of(&stores);
+    let fabrics = fabrics(&memberships);
     let job = Job { memberships, gathering: Gathering::default() };
     let clusters = Mutex::new(Vec::new());
     // The first panic is the reason for the others.
@@ -186,22 +233,25 @@ pub(crate) fn agreed<T>(outcome: Result<T>) -> Agreed<T> {
 }
 
 /// The fabrics of a job, one for each of `stores`, which is that of its node, and what each rank knows of the others.
+#[allow(dead_code, reason = "not all who include this need it")]
 pub(crate) fn fabrics_of(stores: &[&Store]) -> (Vec<Fabric>, Vec<Arc<Membership>>) {
-    let names: Vec<_> = stores.iter().map(|store| store.node().to_string()).collect();
-    let ranks = (0..).take(stores.len()).map(Rank);
-    let memberships: Vec<_> = ranks.map(|rank| Arc::new(Membership::new(rank, names.clone()))).collect();
-    (fabrics(&memberships), memberships)
+    let memberships = memberships_of(stores);
+    (fabrics(Way::of_tests(), &memberships), memberships)
 }
 
-/// By shared memory, or with `SVMIO_TEST_FABRIC=ofi` by libfabric over the loopback interface.
-fn fabrics(memberships: &[Arc<Membership>]) -> Vec<Fabric> {
+fn memberships_of(stores: &[&Store]) -> Vec<Arc<Membership>> {
+    let names: Vec<_> = stores.iter().map(|store| store.node().to_string()).collect();
+    let ranks = (0..).take(stores.len()).map(Rank);
+    ranks.map(|rank| Arc::new(Membership::new(rank, names.clone()))).collect()
+}
+
+fn fabrics(way: Way, memberships: &[Arc<Membership>]) -> Vec<Fabric> {
     let secret = JobSecret::random().expect("the system has random numbers");
     let Settings { shm, mut ofi, .. } = Settings::default();
     ofi.address = "127.0.0.1".into();
-    let is_network = std::env::var_os("SVMIO_TEST_FABRIC").is_some_and(|name| name == "ofi");
-    let prepare = |_| match is_network {
-        true => ofi::prepare(&ofi, &secret).expect("libfabric can be had: install libfabric1"),
-        false => shm::prepare(&shm, &secret).expect("shared memory can be had"),
+    let prepare = |_| match way {
+        Way::Network => ofi::prepare(&ofi, &secret).expect("libfabric can be had: install libfabric1"),
+        Way::SharedMemory => shm::prepare(&shm, &secret).expect("shared memory can be had"),
     };
     let prepared: Vec<_> = memberships.iter().map(prepare).collect();
     let addresses: Vec<_> = prepared.iter().map(|prepared| prepared.address()).collect();

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::{FaultCounts, FaultPlan, Faulty, fragments};
 use crate::back_end::{Backing, Piece, Sequence};
+use crate::capabilities::Capabilities;
 use crate::dma::{Completion, Direction, Transfer};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -47,6 +48,30 @@ impl Pair {
         self.segment.memory().read(0, &mut bytes).unwrap();
         bytes
     }
+}
+
+#[test]
+fn who_pins_memory_says_so_and_exports_no_more_than_can_be_locked() {
+    let mut fabrics = shm::within_process(2).into_iter();
+    let (writer, owner) = (fabrics.next().unwrap(), fabrics.next().unwrap());
+    let inner = Arc::clone(owner.back_end());
+    let pinning = Fabric::new(Faulty::pinning(Arc::clone(&inner), LENGTH as u64));
+    let expected = Capabilities {
+        pins_memory: true,
+        direct_mapping: false,
+        provider: pinning.capabilities().provider.clone(),
+        ..inner.capabilities().clone()
+    };
+    assert_eq!(*pinning.capabilities(), expected);
+    let create = |length| pinning.create(SEGMENT, &Backing::Anonymous { length });
+    let refused = create(LENGTH as u64 + 1);
+    assert!(matches!(refused, Err(Error::Memory { .. })), "{refused:?}");
+    let segment = create(LENGTH as u64).unwrap();
+    writer.connect(Rank(1), SEGMENT).unwrap().write(10, b"hello").unwrap();
+    writer.store_barrier(Rank(1)).unwrap();
+    let mut found = [0; 5];
+    segment.memory().read(10, &mut found).unwrap();
+    assert_eq!(&found, b"hello");
 }
 
 #[test]

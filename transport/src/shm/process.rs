@@ -268,6 +268,7 @@ fn capabilities(copies_between_processes: bool) -> Capabilities {
         largest_transfer: isize::MAX as u64,
         dma: Dma::Thread,
         registers_user_memory: copies_between_processes,
+        pins_memory: false,
         remote_read: true,
         atomics: Atomics::Processor,
         ordering: WriteOrder::Issued,

@@ -307,6 +307,7 @@ impl Model {
             largest_transfer: abilities.largest_transfer.bytes() as u64,
             dma: if self.dma.is_some() { Dma::Adapter } else { Dma::None },
             registers_user_memory: abilities.registers_user_memory,
+            pins_memory: false,
             remote_read: true,
             atomics: Atomics::Adapter,
             ordering: if abilities.reorders_writes { WriteOrder::Any } else { WriteOrder::Issued },

@@ -151,6 +151,25 @@ impl Agent {
         arrived.map(|()| Reply::Fetched { versions })
     }
 
+    /// The same for one into whose cache nothing can be written.
+    pub(super) fn pages(&self, from: Rank, file: FileId, pages: &[Part], out: &mut Vec<u8>) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (node, own) = (self.context.roster.node_of(from), self.context.roster.own());
+        let bytes = pages.iter().map(Part::bytes).fold(0, u64::saturating_add);
+        // A page may be longer than what else comes with an answer.
+        let most = if pages.len() == 1 { CacheSettings::LARGEST_PAGE } else { LONGEST_DATA as u64 };
+        if bytes > most {
+            return Err(self.cut_short());
+        }
+        let append = |part: &Part| {
+            // Before the bytes are read: what changes later is news.
+            let version = served.version(part.segment, node, own);
+            self.append(&served, part, out).map(|()| version)
+        };
+        let versions = pages.iter().map(append).collect::<Result<_>>()?;
+        Ok(Reply::Fetched { versions })
+    }
+
     pub(super) fn versions(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let (node, own) = (self.context.roster.node_of(from), self.context.roster.own());
@@ -185,8 +204,13 @@ impl Agent {
             })?;
         }
         served.attachment.mark_dirty_for_another(segment.index());
-        let window = if export { self.window(from, &served, &segment) } else { None };
-        Ok(Reply::Reserved { window })
+        // Pinning it gives all of it storage, and locks it: where there is little, that would be for the holes.
+        let may_come = export
+            && self.context.fabric.capabilities().pins_memory
+            && segment.may_be_pinned()
+            && !segment.is_mostly_stored();
+        let window = if export && !may_come { self.window(from, &served, &segment) } else { None };
+        Ok(Reply::Reserved { window, may_come })
     }
 
     pub(super) fn wrote(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {

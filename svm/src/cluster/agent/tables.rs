@@ -153,12 +153,19 @@ impl Agent {
     }
 
     fn punch_here(&self, served: &Served, state: &State, size: u64) -> Result<()> {
-        served.attachment.punch_beyond(state, size)?;
+        let bytes = served.attachment.segment_size();
+        let is_cut = |index| bytes.start_of(index).0 + bytes.bytes() > size;
+        let cut = || served.attachment.punch_beyond(state, size);
+        if self.context.fabric.capabilities().pins_memory {
+            // Also those whose storage was not taken, where something went wrong: nobody knows which.
+            served.windows.withdraw(is_cut, cut)?;
+        } else {
+            cut()?;
+        }
         self.cache.truncate(served.attachment.id(), size)?;
         let own = self.context.roster.own();
-        let bytes = served.attachment.segment_size();
         for (index, _) in served.attachment.homes() {
-            if bytes.start_of(index).0 + bytes.bytes() > size {
+            if is_cut(index) {
                 served.add_change(index, own);
             }
         }

@@ -31,10 +31,16 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 #[derive(Default)]
 pub(super) struct Windows(Mutex<HashMap<SegmentIndex, Window>>);
 
+#[derive(Default)]
 struct Window {
-    number: u32,
-    /// The processes that were told of it, and may be writing at any time.
+    /// The processes that were told of an export, and may be writing at any time.
     writers: HashSet<Rank>,
+    /// The one in force.
+    export: Option<Export>,
+}
+
+struct Export {
+    number: u32,
     _exported: LocalSegment,
     _place: Place,
 }
@@ -82,6 +88,19 @@ impl Windows {
         written.map(|(index, _)| *index).for_each(count);
     }
 
+    /// Does `cut`, which takes storage from segments for which `is_cut` holds, and ends their exports, whose pages are
+    /// not theirs any more. Who may have written there stays known.
+    pub(super) fn withdraw<T>(&self, is_cut: impl Fn(SegmentIndex) -> bool, cut: impl FnOnce() -> T) -> T {
+        // Held from before on: nobody is told of an export whose pages are about to go.
+        let mut windows = self.windows();
+        let outcome = cut();
+        let of_cut = windows.iter_mut().filter(|(index, _)| is_cut(**index));
+        let ended: Vec<_> = of_cut.filter_map(|(_, window)| window.export.take()).collect();
+        drop(windows);
+        drop(ended);
+        outcome
+    }
+
     fn windows(&self) -> MutexGuard<'_, HashMap<SegmentIndex, Window>> {
         // A panic elsewhere leaves the map whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,28 +108,43 @@ impl Windows {
 }
 
 impl Agent {
-    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a mapping,
-    /// too many are exported, or it cannot be: for lack of descriptors or of memory, bytes come by message.
+    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a
+    /// mapping, or past all of them where the fabric does that, too many are exported, or it cannot be: for lack of
+    /// descriptors or of memory, bytes come by message.
     pub(super) fn window(&self, writer: Rank, served: &Served, segment: &Segment) -> Option<u32> {
         let mut windows = served.windows.windows();
-        if let Some(window) = windows.get_mut(&segment.index()) {
-            window.writers.insert(writer);
-            return Some(window.number);
-        }
-        if !segment.may_be_stored_into() {
-            return None;
-        }
-        let (index, place) = (segment.index(), Place::take()?);
-        let exported = self.export(served, segment).inspect_err(|error| {
-            tracing::debug!("what others write there comes by message: {error}");
-        });
-        let (number, exported) = exported.ok()?;
-        let writers = HashSet::from([writer]);
-        windows.insert(index, Window { number, writers, _exported: exported, _place: place });
+        let index = segment.index();
+        let known = windows.get(&index).and_then(|window| window.export.as_ref()).map(|export| export.number);
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let export = self.export(served, segment)?;
+                let number = export.number;
+                windows.entry(index).or_default().export = Some(export);
+                number
+            }
+        };
+        windows.entry(index).or_default().writers.insert(writer);
         Some(number)
     }
 
-    fn export(&self, served: &Served, segment: &Segment) -> Result<(u32, LocalSegment)> {
+    fn export(&self, served: &Served, segment: &Segment) -> Option<Export> {
+        let may_be_exported = match self.context.fabric.capabilities().pins_memory {
+            true => segment.may_be_pinned(),
+            false => segment.may_be_stored_into(),
+        };
+        if !may_be_exported {
+            return None;
+        }
+        let _place = Place::take()?;
+        let exported = self.map_and_export(served, segment).inspect_err(|error| {
+            tracing::debug!("what others write there comes by message: {error}");
+        });
+        let (number, _exported) = exported.ok()?;
+        Some(Export { number, _exported, _place })
+    }
+
+    fn map_and_export(&self, served: &Served, segment: &Segment) -> Result<(u32, LocalSegment)> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let subject = format!("exporting segment {} of {}", segment.index(), served.attachment.name());
         let file = match segment.reopened() {

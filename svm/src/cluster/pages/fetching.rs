@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::cache::{Fetch, FetchTicket, Fetched, PageNumber, ReadOutcome, warn_of_lost_frames};
+use crate::cache::{Fetch, FetchTicket, Fetched, PageCache, PageNumber, ReadOutcome, warn_of_lost_frames};
 use crate::cluster::natively::Fetching;
 use crate::cluster::wire::{Reply, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
@@ -20,6 +20,42 @@ const PAGES_AT_ONCE: u64 = 256;
 pub(in crate::cluster) struct Asking {
     pub(in crate::cluster) asked: Asked,
     pub(in crate::cluster) tickets: Vec<FetchTicket>,
+    pub(in crate::cluster) coming: Coming,
+}
+
+/// How pages come that were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cluster) enum Coming {
+    /// They are in their frames by the answer.
+    IntoCache,
+    /// They are behind the answer, since nobody can write into the cache.
+    WithAnswer,
+}
+
+impl Coming {
+    /// Has pages be in their frames, of which the answer is `reply`, followed by `data`; their versions, where it is
+    /// one to the question.
+    pub(in crate::cluster) fn take(
+        self,
+        cache: &PageCache,
+        tickets: &[FetchTicket],
+        reply: &Reply,
+        data: &[u8],
+    ) -> Option<Vec<u64>> {
+        let Reply::Fetched { versions } = reply else { return None };
+        let page = cache.page() as usize;
+        let expected = if self == Coming::WithAnswer { tickets.len() * page } else { 0 };
+        if versions.len() != tickets.len() || data.len() != expected {
+            return None;
+        }
+        tickets.iter().zip(data.chunks_exact(page)).for_each(|(ticket, page)| cache.put(ticket, page));
+        Some(versions.clone())
+    }
+
+    /// Whether a home that was asked, and is cut off, may write to the frames when it is back.
+    pub(in crate::cluster) fn is_written_after(self, error: &Error) -> bool {
+        self == Coming::IntoCache && matches!(error, Error::Fabric { .. })
+    }
 }
 
 /// Where the bytes of a range go, and how those that are in the cache do.
@@ -161,16 +197,17 @@ impl SharedFile {
     /// # Safety
     /// `to` is valid for writes of as many bytes as `range` has.
     unsafe fn take_answer(&self, asking: Asking, range: &Range<u64>, to: *mut u8) -> Result<Vec<PageNumber>> {
-        let Asking { asked, tickets } = asking;
-        let answer = match self.cluster().wait(asked, &mut |_, _| {}) {
-            Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Ok(versions),
-            Ok(_) => Err(self.cluster().context().out_of_place(self.own_node())),
-            Err(error) => Err(error),
-        };
+        let Asking { asked, tickets, coming } = asking;
+        let mut versions = None;
+        let answer = self.cluster().wait(asked, &mut |reply, data| {
+            versions = coming.take(self.cache(), &tickets, reply, data);
+        });
+        let out_of_place = || self.cluster().context().out_of_place(self.own_node());
+        let answer = answer.and_then(|_| versions.ok_or_else(out_of_place));
         let versions = match answer {
             Ok(versions) => versions,
             Err(error) => {
-                self.abandon(tickets, &error);
+                self.abandon(tickets, coming, &error);
                 return Err(error);
             }
         };
@@ -193,23 +230,24 @@ impl SharedFile {
         Ok(again)
     }
 
-    /// Has `node` write pages into the cache.
+    /// Has `node` write pages into the cache, or send them.
     pub(in crate::cluster) fn ask_for(&self, node: NodeIndex, tickets: Vec<FetchTicket>) -> Result<Asking> {
         if let Err(error) = self.cluster().check_home(node) {
             // It is asked for nothing, so it writes nothing: no frame is lost to it by those who try again and again.
             tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, false));
             return Err(error);
         }
-        let page = self.cache().page();
-        let place = |ticket: &FetchTicket| {
-            let part = self.part(ticket.key.page, &(0..page));
-            (part, ticket.offset)
+        let (file, page, coming) = (self.file(), self.cache().page(), self.cluster().coming());
+        let part = |ticket: &FetchTicket| self.part(ticket.key.page, &(0..page));
+        let place = |ticket: &FetchTicket| (part(ticket), ticket.offset);
+        let request = match coming {
+            Coming::IntoCache => Request::Fetch { file, pages: tickets.iter().map(place).collect() },
+            Coming::WithAnswer => Request::Pages { file, pages: tickets.iter().map(part).collect() },
         };
-        let request = Request::Fetch { file: self.file(), pages: tickets.iter().map(place).collect() };
         match self.cluster().begin(node, &request, &[]) {
-            Ok(asked) => Ok(Asking { asked, tickets }),
+            Ok(asked) => Ok(Asking { asked, tickets, coming }),
             Err(error) => {
-                self.abandon(tickets, &error);
+                self.abandon(tickets, coming, &error);
                 Err(error)
             }
         }
@@ -220,14 +258,14 @@ impl SharedFile {
         let answer = self.cluster().wait(asking.asked, &mut |_, _| {});
         match answer {
             Ok(_) => asking.tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, false)),
-            Err(error) => self.abandon(asking.tickets, &error),
+            Err(error) => self.abandon(asking.tickets, asking.coming, &error),
         }
     }
 
     /// Gives up pages that could not be had because of `error`.
-    pub(in crate::cluster) fn abandon(&self, tickets: Vec<FetchTicket>, error: &Error) {
+    pub(in crate::cluster) fn abandon(&self, tickets: Vec<FetchTicket>, coming: Coming, error: &Error) {
         // A node that answers has ended writing. One that is cut off may go on when it is back.
-        let still_written = matches!(error, Error::Fabric { .. });
+        let still_written = coming.is_written_after(error);
         if still_written && !tickets.is_empty() {
             warn_of_lost_frames(self.cluster().store().node(), self.file(), &error.to_string());
         }

@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Write { file: FileId, parts: Vec<Part>, cached: bool },
     /// Pages of the asker's cache are to be filled: each page's part, and where in the asker's cache it goes.
     Fetch { file: FileId, pages: Vec<(Part, u64)> },
+    /// Pages, for an asker into whose cache nobody can write: they come with the answer, one behind the other.
+    Pages { file: FileId, pages: Vec<Part> },
     /// The versions of segments, as far as the asker's node did not change them itself.
     Versions { file: FileId, segments: Vec<SegmentIndex> },
     /// By what the asker can read a segment by itself.
@@ -123,7 +125,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(in crate::cluster) const KINDS: [&str; 43] = [
+pub(in crate::cluster) const KINDS: [&str; 44] = [
     "join",
     "open",
     "find",
@@ -167,6 +169,7 @@ pub(in crate::cluster) const KINDS: [&str; 43] = [
     "refuse",
     "late",
     "gaveup",
+    "pages",
 ];
 
 impl Request {
@@ -216,6 +219,7 @@ impl Request {
             Request::Refuse { .. } => 40,
             Request::Late { .. } => 41,
             Request::GaveUp { .. } => 42,
+            Request::Pages { .. } => 43,
         }
     }
 }

@@ -22,10 +22,15 @@ const LOCKABLE: usize = 300 << 10;
 
 /// Two ranks over a provider that has local memory registered, and their adapters.
 fn ranks(provider: &str) -> [(Fabric, Arc<Adapter>); 2] {
+    ranks_with(provider, sys::FI_MR_LOCAL)
+}
+
+/// The same with what else the provider wants of memory registration.
+fn ranks_with(provider: &str, demand: u64) -> [(Fabric, Arc<Adapter>); 2] {
     let (settings, secret) = (quick(provider, 20), JobSecret::random().unwrap());
     join([(); 2].map(|()| {
         let (mut offer, at) = Offer::choose(&settings, None).unwrap();
-        offer.demand(sys::FI_MR_LOCAL);
+        offer.demand(demand);
         listen_by(offer, &at, &settings, &secret).unwrap()
     }))
 }
@@ -103,6 +108,22 @@ fn write_unregistered(provider: &str, kind: Limit) {
     assert_eq!(zero.membership().lost(), [], "{provider}, {kind:?}");
     drop((remote, segment));
     [zero, one].iter().for_each(Fabric::close);
+}
+
+#[test]
+fn it_is_told_whether_memory_is_pinned() {
+    for provider in PROVIDERS {
+        for (demand, is_pinned) in
+            [(sys::FI_MR_LOCAL, false), (sys::FI_MR_LOCAL | sys::FI_MR_ALLOCATED, true)]
+        {
+            let ranks = ranks_with(provider, demand);
+            ranks.iter().for_each(|(fabric, adapter)| {
+                assert_eq!(fabric.capabilities().pins_memory, is_pinned, "{provider}");
+                assert_eq!(*fabric.capabilities(), adapter.capabilities);
+            });
+            ranks.iter().for_each(|(fabric, _)| fabric.close());
+        }
+    }
 }
 
 #[test]
