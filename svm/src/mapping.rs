@@ -107,7 +107,9 @@
 //!
 //! # What to keep from
 //!
-//! * Memory of a mapping is not for `madvise`, `mprotect` and the like, and a child that is forked does not have it.
+//! * Memory of a mapping is not for `madvise`, `mprotect` and the like.
+//! * A child that is forked does not have it: there a load or a store is SIGSEGV, wherever the segment is. Nor is such
+//!   a child for other functions of this crate's, with its parent's files: it has none of the threads behind them.
 //! * A signal handler must not touch a mapping: the thread that it interrupts may be in a call of the mapping's, and hold
 //!   what serving the handler's fault takes. It would wait for itself.
 //! * A transfer of the kernel's that is under way on its own (`O_DIRECT` with `io_uring`, a network card) into mapped

@@ -120,6 +120,16 @@ fn who_may_not_serve_faults_reads_and_writes_instead() {
 }
 
 #[test]
+fn a_child_that_is_forked_has_nothing_of_a_mapping() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("forked.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "no child has any of it\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn the_guide_shows_the_programs_that_are_tried_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read =

@@ -233,7 +233,8 @@ impl Memory {
         Ok(unsafe { rustix::mm::mprotect(start.cast(), bytes, flags) }?)
     }
 
-    /// Maps a part of a file, from `offset` on, in the place of pages; who waits for them is woken.
+    /// Maps a part of a file, from `offset` on, in the place of pages; who waits for them is woken. A child that is
+    /// forked does not have them, as it has none of those that are fetched.
     ///
     /// # Errors
     /// `OutOfMemory` where the process has as many mappings as it may; then the pages are what they were.
@@ -246,6 +247,12 @@ impl Memory {
             Errno::NOMEM => io::Error::new(io::ErrorKind::OutOfMemory, TOO_MANY),
             other => other.into(),
         })?;
+        // What is mapped anew is not kept from children, though what was there before was.
+        // SAFETY: within this value's own memory.
+        if let Err(error) = unsafe { rustix::mm::madvise(start.cast(), bytes, Advice::LinuxDontFork) } {
+            // They are there all the same.
+            tracing::warn!("a child that is forked would have pages {run:?} of a mapping: {error}");
+        }
         self.wake(run)
     }
 
