@@ -101,9 +101,9 @@
 //! # When a home is lost
 //!
 //! The job's watchdog notices, and what was asked of the node ends with an error. A thread that touches a page there
-//! does not hang: [`MappingOptions::on_loss`] is told, and then the page is poisoned: the thread gets SIGBUS (before
-//! Linux 6.6 SIGSEGV), as for a file on a device that fails. A page that is lost is tried again after the next
-//! [`Mapping::refresh`].
+//! does not hang: [`MappingOptions::on_loss`] is told, which it waits for only so long, and then the page is poisoned:
+//! the thread gets SIGBUS (before Linux 6.6 SIGSEGV), as for a file on a device that fails. A page that is lost is
+//! tried again after the next [`Mapping::refresh`].
 //!
 //! # What to keep from
 //!
@@ -124,6 +124,7 @@ mod entry;
 mod fault;
 mod handlers;
 mod lock;
+mod losses;
 mod memory;
 mod options;
 mod page;
@@ -156,10 +157,10 @@ use crate::units::FileOffset;
 pub use advice::Advice;
 pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
+pub use losses::LostPage;
 pub use options::MappingOptions;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
-pub use service::LostPage;
 pub use strict::{StrictMapping, StrictStatistics};
 pub use wanted::Fetch;
 
@@ -232,8 +233,8 @@ impl Mapping {
         let twins = Twins::new(2 * (pages.end - pages.start) as usize, memory.page()).map_err(failed)?;
         let limit = options.limit_in_pages(page, table::RECORD, together::UNDER_WAY);
         let table = Table::new(Streams::new((options.ahead / page).min(limit as u64 / 4)));
-        let (file, on_loss) = (Arc::clone(file), options.on_loss.clone());
-        let service = Arc::new(Service::new(Parts { file, memory, twins, table, limit, on_loss }));
+        let (losses, file) = (options.losses_of(file.name()), Arc::clone(file));
+        let service = Arc::new(Service::new(Parts { file, memory, twins, table, limit, losses }));
         let local = service.segments_of(&pages);
         let known: Vec<_> = service.file.attachment().homes().map(|(index, _)| index).collect();
         for index in known.into_iter().filter(|index| local.contains(&index.0)) {

@@ -130,6 +130,13 @@ fn a_child_that_is_forked_has_nothing_of_a_mapping() {
 }
 
 #[test]
+fn losses_are_told_and_hold_nobody_up_for_ever() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("losses.c"), Compiled::C);
+    assert_eq!(program.succeed(&Scratch::new(), 1, None, &[]), "all losses are told\n");
+}
+
+#[test]
 fn the_guide_shows_the_programs_that_are_tried_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read =

@@ -1,4 +1,4 @@
-//! The threads of a mapping: those that serve faults, and the one that fetches ahead.
+//! The threads of a mapping: those that serve faults, the one that fetches ahead, and the one that tells of losses.
 
 use std::io;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::attention::Attention;
 use super::memory::{FaultReader, Memory, PageFault};
 use super::watch::{Promise, Waiter, Watch};
 
+use super::losses::Losses;
 /// Who serves a mapping's faults.
 pub(super) trait ServesFaults: Send + Sync + 'static {
     /// Where they happen.
@@ -41,6 +42,8 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     /// The file's name.
     fn file_name(&self) -> &str;
     /// Set when the threads are to end.
+    /// What cannot be had of it.
+    fn losses(&self) -> &Losses;
     fn is_stopping(&self) -> &AtomicBool;
     /// Has other threads than those that serve faults look whether they are to end.
     fn wake_others(&self);
@@ -54,7 +57,7 @@ pub(super) struct Handlers<S: ServesFaults> {
 }
 
 impl<S: ServesFaults> Handlers<S> {
-    /// Starts so many threads that serve faults.
+    /// Starts so many threads that serve faults, and one that tells of losses where somebody wants to hear of them.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
         let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING)?);
         let mut handlers =
@@ -63,6 +66,10 @@ impl<S: ServesFaults> Handlers<S> {
             let waiter = watch.waiter()?;
             let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
             handlers.add("svmio-faults", move || serve_faults(&*service, &watch, &waiter))?;
+        }
+        if service.losses().has_listener() {
+            let service = Arc::clone(service);
+            handlers.add("svmio-losses", move || service.losses().tell_all())?;
         }
         Ok(handlers)
     }
@@ -92,6 +99,7 @@ impl<S: ServesFaults> Drop for Handlers<S> {
         for thread in self.threads.drain(..) {
             // Its panic has been told.
             let _ = thread.join();
+        self.service.losses().stop();
         }
     }
 }
