@@ -241,7 +241,7 @@ impl Mapping {
             service.look_for(index)?;
         }
         let registration = Registration::new(service.memory.start().as_ptr(), service.memory.bytes());
-        let failed = |e| service.failed("starting to serve faults".into(), e);
+        let failed = |e| handlers::failed(&service.file, e);
         let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&service);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;

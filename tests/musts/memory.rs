@@ -137,6 +137,16 @@ fn losses_are_told_and_hold_nobody_up_for_ever() {
 }
 
 #[test]
+fn many_mappings_need_no_more_descriptors_than_are_usual() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("many.c"), Compiled::C);
+    for (processes, nodes) in [(1, None), (2, Some(2))] {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all is mapped\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn the_guide_shows_the_programs_that_are_tried_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read =

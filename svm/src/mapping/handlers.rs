@@ -7,11 +7,14 @@ use std::thread::{self, JoinHandle};
 
 use svmio_transport::spawn_service_thread;
 
-use super::attention::Attention;
-use super::memory::{FaultReader, Memory, PageFault};
-use super::watch::{Promise, Waiter, Watch};
+use crate::error::Error;
+use crate::file::File;
 
+use super::attention::Attention;
 use super::losses::Losses;
+use super::memory::{FaultReader, Memory, PageFault};
+use super::watch::{Promise, Watch};
+
 /// Who serves a mapping's faults.
 pub(super) trait ServesFaults: Send + Sync + 'static {
     /// Where they happen.
@@ -39,11 +42,11 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     fn is_busy(&self) -> bool {
         false
     }
+    /// What cannot be had of it.
+    fn losses(&self) -> &Losses;
     /// The file's name.
     fn file_name(&self) -> &str;
     /// Set when the threads are to end.
-    /// What cannot be had of it.
-    fn losses(&self) -> &Losses;
     fn is_stopping(&self) -> &AtomicBool;
     /// Has other threads than those that serve faults look whether they are to end.
     fn wake_others(&self);
@@ -59,13 +62,12 @@ pub(super) struct Handlers<S: ServesFaults> {
 impl<S: ServesFaults> Handlers<S> {
     /// Starts so many threads that serve faults, and one that tells of losses where somebody wants to hear of them.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
-        let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING)?);
+        let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING, count)?);
         let mut handlers =
             Handlers { service: Arc::clone(service), watch: Arc::clone(&watch), threads: Vec::new() };
         for _ in 0..count {
-            let waiter = watch.waiter()?;
             let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
-            handlers.add("svmio-faults", move || serve_faults(&*service, &watch, &waiter))?;
+            handlers.add("svmio-faults", move || serve_faults(&*service, &watch))?;
         }
         if service.losses().has_listener() {
             let service = Arc::clone(service);
@@ -81,6 +83,11 @@ impl<S: ServesFaults> Handlers<S> {
     }
 }
 
+/// The error where they cannot be started for a file.
+pub(super) fn failed(file: &File, error: io::Error) -> Error {
+    Error::of_mapping(format!("starting to serve faults of {}", file.name()), &file.directory(), error)
+}
+
 /// Starts a thread of a mapping's.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     // The program's signals are served by its own threads: a handler that waits must not hold up who serves faults.
@@ -92,6 +99,7 @@ impl<S: ServesFaults> Drop for Handlers<S> {
         // Release: with the Acquire of those who look.
         self.service.is_stopping().store(true, Ordering::Release);
         self.service.wake_others();
+        self.service.losses().stop();
         if let Err(e) = self.watch.stop() {
             tracing::error!("the threads of a mapping stay: {e}");
             return;
@@ -99,19 +107,18 @@ impl<S: ServesFaults> Drop for Handlers<S> {
         for thread in self.threads.drain(..) {
             // Its panic has been told.
             let _ = thread.join();
-        self.service.losses().stop();
         }
     }
 }
 
 /// Serves faults until all is to end.
-fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
-    if let Err(e) = try_serve_faults(service, watch, waiter) {
+fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch) {
+    if let Err(e) = try_serve_faults(service, watch) {
         tracing::error!("faults of {} are not waited for: {e}", service.file_name());
     }
 }
 
-fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) -> io::Result<()> {
+fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch) -> io::Result<()> {
     let mut reader = FaultReader::new(S::TOGETHER);
     let mut faults = Vec::new();
     let mut passed_on = None;
@@ -152,7 +159,7 @@ fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter
             if !service.is_busy() && attention.is_left() {
                 continue;
             }
-            watch.wait(waiter)?;
+            watch.wait()?;
             if service.is_busy() {
                 // Others that go on where pages have just come may fault, too, and need not be told of one by one.
                 thread::yield_now();

@@ -6,8 +6,8 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
@@ -18,7 +18,7 @@ use super::userfault::{self, How, os_error};
 
 /// Addresses, of which each page is a page of the file. Unmapped on drop.
 pub(super) struct Memory {
-    uffd: Uffd,
+    uffd: Arc<Uffd>,
     start: NonNull<u8>,
     /// The pages of the file.
     pages: Range<u64>,
@@ -90,7 +90,7 @@ impl Memory {
             }
         }
         let start = NonNull::new(start).ok_or_else(too_many)?;
-        let memory = Memory { uffd, start, pages, page, is_writable };
+        let memory = Memory { uffd: Arc::new(uffd), start, pages, page, is_writable };
         // SAFETY: it is this value's own, and nothing is in it.
         unsafe {
             // A child that is forked would find zeros where it finds nothing so.
@@ -275,8 +275,8 @@ impl Memory {
     }
 
     /// What becomes readable when there are faults.
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.uffd.as_fd()
+    pub(super) fn descriptor(&self) -> Arc<Uffd> {
+        Arc::clone(&self.uffd)
     }
 
     fn protection(&self) -> ProtFlags {

@@ -37,9 +37,10 @@ impl MappingOptions {
         self
     }
 
-    /// How many threads serve faults. Of a [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what
-    /// threads have come to wait for is asked for together, and only what has to be brought home before keeps one of
-    /// these.
+    /// How many threads serve faults of this mapping: each has its own, and one more that fetches ahead. Of a
+    /// [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what threads have come to wait for is
+    /// asked for together, and only what has to be brought home before keeps one of these. A [`Mapping`] takes five
+    /// file descriptors, however many threads it has, a [`StrictMapping`] three and one for each of them.
     pub fn handlers(mut self, count: usize) -> MappingOptions {
         self.handlers = count.max(1);
         self

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::mapping_cache;
 use crate::node::NodeName;
 use crate::segment::large_page;
 use crate::units::FileOffset;
@@ -47,11 +48,12 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
         let node = node.map_or_else(NodeName::current, NodeName::clone);
         Error::FaultsRefused { name: file.name().into(), node, source }
     };
-    let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
-    let uffd = userfault::open().map_err(|error| match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => failed(error),
-        _ => refused(error),
-    })?;
+    let failed = |e| Error::of_mapping(format!("mapping {}", file.name()), &file.directory(), e);
+    let uffd =
+        mapping_cache::with_descriptor(userfault::open).map_err(|error| match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => failed(error),
+            _ => refused(error),
+        })?;
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
     Memory::reserve(uffd, pages, alignment, may_write).map_err(failed)

@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::file::File;
 use crate::units::{FileOffset, SegmentIndex};
 
-use super::handlers::{Handlers, ServesFaults};
+use super::handlers::{self, Handlers, ServesFaults};
 use super::losses::Losses;
 use super::memory::{Memory, PageFault};
 use super::options::MappingOptions;
@@ -222,7 +222,7 @@ impl StrictMapping {
             own: Weak::clone(own),
         });
         let registration = Registration::new(keeper.memory.start().as_ptr(), keeper.memory.bytes());
-        let failed = |e| keeper.failed("starting to serve faults", e);
+        let failed = |e| handlers::failed(file, e);
         let mut handlers = Handlers::start(&keeper, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&keeper);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
