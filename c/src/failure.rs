@@ -53,7 +53,6 @@ impl From<Error> for Failure {
         let status = match &error {
             Error::FaultsRefused { .. } => SVM_ERR_FAULTS_REFUSED,
             Error::BadRange { .. } => SVM_ERR_RANGE,
-            Error::Settings { .. } => SVM_ERR_UNSUPPORTED,
             error => match error.kind() {
                 ErrorKind::BadName => SVM_ERR_NAME,
                 ErrorKind::NoSuchFile => SVM_ERR_NO_SUCH_FILE,

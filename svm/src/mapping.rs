@@ -102,13 +102,15 @@
 //! # When a home is lost
 //!
 //! The job's watchdog notices, and what was asked of the node ends with an error. A thread that touches a page there
-//! does not hang: [`MappingOptions::on_loss`] is told, and then the page is poisoned: the thread gets SIGBUS (before
-//! Linux 6.6 SIGSEGV), as for a file on a device that fails. A page that is lost is tried again after the next
-//! [`Mapping::refresh`].
+//! does not hang: [`MappingOptions::on_loss`] is told, which it waits for only so long, and then the page is poisoned:
+//! the thread gets SIGBUS (before Linux 6.6 SIGSEGV), as for a file on a device that fails. A page that is lost is
+//! tried again after the next [`Mapping::refresh`].
 //!
 //! # What to keep from
 //!
-//! * Memory of a mapping is not for `madvise`, `mprotect` and the like, and a child that is forked does not have it.
+//! * Memory of a mapping is not for `madvise`, `mprotect` and the like.
+//! * A child that is forked does not have it: there a load or a store is SIGSEGV, wherever the segment is. Nor is such
+//!   a child for other functions of this crate's, with its parent's files: it has none of the threads behind them.
 //! * A signal handler must not touch a mapping: the thread that it interrupts may be in a call of the mapping's, and hold
 //!   what serving the handler's fault takes. It would wait for itself.
 //! * A transfer of the kernel's that is under way on its own (`O_DIRECT` with `io_uring`, a network card) into mapped
@@ -123,6 +125,7 @@ mod entry;
 mod fault;
 mod handlers;
 mod lock;
+mod losses;
 mod memory;
 mod options;
 mod page;
@@ -156,12 +159,12 @@ use crate::units::FileOffset;
 pub use advice::Advice;
 pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
+pub use losses::LostPage;
 pub use options::MappingOptions;
 pub use prepared::Prepared;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
 pub use reserving::check;
-pub use service::LostPage;
 pub use strict::{StrictMapping, StrictStatistics};
 pub use wanted::Fetch;
 
@@ -235,15 +238,15 @@ impl Mapping {
         let twins = Twins::new(2 * (pages.end - pages.start) as usize, memory.page()).map_err(failed)?;
         let limit = options.limit_in_pages(page, table::RECORD, together::UNDER_WAY);
         let table = Table::new(Streams::new((options.ahead / page).min(limit as u64 / 4)));
-        let (file, on_loss) = (Arc::clone(file), options.on_loss.clone());
-        let service = Arc::new(Service::new(Parts { file, memory, twins, table, limit, on_loss }));
+        let (losses, file) = (options.losses_of(file.name()), Arc::clone(file));
+        let service = Arc::new(Service::new(Parts { file, memory, twins, table, limit, losses }));
         let local = service.segments_of(&pages);
         let known: Vec<_> = service.file.attachment().homes().map(|(index, _)| index).collect();
         for index in known.into_iter().filter(|index| local.contains(&index.0)) {
             service.look_for(index)?;
         }
         let registration = Registration::new(service.memory.start().as_ptr(), service.memory.bytes());
-        let failed = |e| service.failed("starting to serve faults".into(), e);
+        let failed = |e| handlers::failed(&service.file, e);
         let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&service);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;

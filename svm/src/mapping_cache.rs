@@ -6,6 +6,7 @@
 //! another one: what a program has open besides may leave room for few.
 
 use std::ffi::OsString;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -54,14 +55,32 @@ pub(crate) fn made_by_this_thread() -> u64 {
     MADE.get()
 }
 
-/// Has a segment's file opened: where there are no descriptors left, kept mappings give theirs back for it.
-pub(crate) fn with_descriptor<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Has a descriptor opened: where there are none left, kept mappings give theirs back for it.
+pub(crate) fn with_descriptor<T, E: TellsOfDescriptors>(open: impl Fn() -> Result<T, E>) -> Result<T, E> {
     loop {
         match open() {
             // Another thread may have had what was given back, or somebody uses what was kept.
-            Err(Errno::MFILE | Errno::NFILE) if keep_fewer() => {}
+            Err(error) if error.none_is_left() && keep_fewer() => {}
             opened => return opened,
         }
+    }
+}
+
+/// What an open fails with.
+pub(crate) trait TellsOfDescriptors {
+    /// Whether that is for want of descriptors.
+    fn none_is_left(&self) -> bool;
+}
+
+impl TellsOfDescriptors for Errno {
+    fn none_is_left(&self) -> bool {
+        matches!(*self, Errno::MFILE | Errno::NFILE)
+    }
+}
+
+impl TellsOfDescriptors for io::Error {
+    fn none_is_left(&self) -> bool {
+        Errno::from_io_error(self).is_some_and(|errno| errno.none_is_left())
     }
 }
 

@@ -179,6 +179,33 @@ fn who_loses_another_process_ends_what_it_has_and_leaves() {
 }
 
 #[test]
+fn a_child_that_is_forked_has_nothing_of_a_mapping() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("forked.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "no child has any of it\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
+fn losses_are_told_and_hold_nobody_up_for_ever() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("losses.c"), Compiled::C);
+    assert_eq!(program.succeed(&Scratch::new(), 1, None, &[]), "all losses are told\n");
+}
+
+#[test]
+fn many_mappings_need_no_more_descriptors_than_are_usual() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("many.c"), Compiled::C);
+    for (processes, nodes) in [(1, None), (2, Some(2))] {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all is mapped\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn the_guide_shows_the_programs_that_are_tried_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read =

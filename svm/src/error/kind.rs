@@ -22,7 +22,7 @@ pub enum ErrorKind {
     NoSpace,
     /// The quota is used up.
     Quota,
-    /// It cannot be done with what there is.
+    /// It cannot be done with what there is, or as it is set.
     Unsupported,
     /// Anything else.
     Other,
@@ -80,7 +80,11 @@ impl Error {
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
             Error::Quota { .. } => ErrorKind::Quota,
-            Error::Misfit { .. } | Error::SharedByNodes { .. } => ErrorKind::Unsupported,
+            Error::Misfit { .. } | Error::SharedByNodes { .. } | Error::Settings { .. } => {
+                ErrorKind::Unsupported
+            }
+            // The same settings, found to be wrong where the fabric is prepared.
+            Error::Fabric { source: svmio_transport::Error::Setting { .. }, .. } => ErrorKind::Unsupported,
             Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
             Error::OfMember { kind, .. } | Error::NotStaged { kind, .. } => *kind,
@@ -88,5 +92,20 @@ impl Error {
             Error::NodesMissing { .. } => ErrorKind::OutOfReach,
             _ => ErrorKind::Other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_makes_no_sense_is_of_one_kind_wherever_it_is_found() {
+        let fabric = |source| Error::Fabric { subject: "joining the job".into(), source };
+        let (place, problem) = ("SVMIO_FABRIC".to_owned(), "bogus".to_owned());
+        let setting = fabric(svmio_transport::Error::Setting { place, problem: problem.clone() });
+        assert_eq!(setting.kind(), ErrorKind::Unsupported);
+        assert_eq!(Error::Settings { problem: problem.clone() }.kind(), ErrorKind::Unsupported);
+        assert_eq!(fabric(svmio_transport::Error::StartUp { problem }).kind(), ErrorKind::Other);
     }
 }

@@ -45,10 +45,22 @@ impl Error {
             },
         }
     }
+
+    /// The same for what a mapping takes beside segments.
+    pub(crate) fn of_mapping(subject: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Error {
+        match Error::io(subject, path, source) {
+            Error::TooManyFiles { subject, path, way_out: OF_THIS_PROCESS } => {
+                Error::TooManyFiles { subject, path, way_out: OF_MAPPINGS }
+            }
+            other => other,
+        }
+    }
 }
 
 const OF_THIS_PROCESS: &str = "let each process have more, by ulimit -n or the system's limits.conf, or fewer mapped \
                                segments, by SVMIO_MAPPINGS";
+const OF_MAPPINGS: &str = "let each process have more, by ulimit -n or the system's limits.conf, or have fewer ranges \
+                           mapped at a time: each takes five, a strict one three and one for each of its handlers";
 const OF_ALL: &str =
     "the processes of this machine have all that it may have together: raise the sysctl fs.file-max";
 

@@ -9,7 +9,7 @@ use crate::units::SegmentIndex;
 
 use super::memory::{Memory, PageFault, Protection};
 use super::page::{PageState, Ticket};
-use super::service::{Counters, LostPage, Service, tell_loss};
+use super::service::{Counters, Service};
 use super::table::{Place, Table};
 
 /// What has become of a fault.
@@ -32,7 +32,7 @@ impl Service {
     /// Serves a fault: on return the thread goes on, or somebody else will see to that.
     pub(super) fn serve(&self, fault: PageFault) {
         if let Err(error) = self.try_serve(fault) {
-            self.lose(fault, &error);
+            self.lose(fault, error);
         }
     }
 
@@ -257,10 +257,8 @@ impl Service {
     }
 
     /// A page cannot be had: whoever touches it is not to wait.
-    pub(super) fn lose(&self, PageFault { page, was_there, .. }: PageFault, error: &Error) {
-        tracing::error!("a page of {} that is touched cannot be had: {error}", self.file.name());
-        let lost = LostPage { range: self.bytes_of(&(page..page + 1)), error };
-        tell_loss(self.on_loss.as_ref(), &lost);
+    pub(super) fn lose(&self, PageFault { page, was_there, .. }: PageFault, error: Error) {
+        self.losses.tell(self.bytes_of(&(page..page + 1)), error);
         let mut table = self.table();
         let place = table.segments.get(&self.segment_of(page)).map(|segment| segment.place);
         let poisoned = match table.state(page) {

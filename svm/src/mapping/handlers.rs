@@ -1,4 +1,4 @@
-//! The threads of a mapping: those that serve faults, and the one that fetches ahead.
+//! The threads of a mapping: those that serve faults, the one that fetches ahead, and the one that tells of losses.
 
 use std::io;
 use std::sync::Arc;
@@ -7,9 +7,13 @@ use std::thread::{self, JoinHandle};
 
 use svmio_transport::spawn_service_thread;
 
+use crate::error::Error;
+use crate::file::File;
+
 use super::attention::Attention;
+use super::losses::Losses;
 use super::memory::{FaultReader, Memory, PageFault};
-use super::watch::{Promise, Waiter, Watch};
+use super::watch::{Promise, Watch};
 
 /// Who serves a mapping's faults.
 pub(super) trait ServesFaults: Send + Sync + 'static {
@@ -38,6 +42,8 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     fn is_busy(&self) -> bool {
         false
     }
+    /// What cannot be had of it.
+    fn losses(&self) -> &Losses;
     /// The file's name.
     fn file_name(&self) -> &str;
     /// Set when the threads are to end.
@@ -54,15 +60,18 @@ pub(super) struct Handlers<S: ServesFaults> {
 }
 
 impl<S: ServesFaults> Handlers<S> {
-    /// Starts so many threads that serve faults.
+    /// Starts so many threads that serve faults, and one that tells of losses where somebody wants to hear of them.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
-        let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING)?);
+        let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING, count)?);
         let mut handlers =
             Handlers { service: Arc::clone(service), watch: Arc::clone(&watch), threads: Vec::new() };
         for _ in 0..count {
-            let waiter = watch.waiter()?;
             let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
-            handlers.add("svmio-faults", move || serve_faults(&*service, &watch, &waiter))?;
+            handlers.add("svmio-faults", move || serve_faults(&*service, &watch))?;
+        }
+        if service.losses().has_listener() {
+            let service = Arc::clone(service);
+            handlers.add("svmio-losses", move || service.losses().tell_all())?;
         }
         Ok(handlers)
     }
@@ -72,6 +81,11 @@ impl<S: ServesFaults> Handlers<S> {
         self.threads.push(spawn(name, body)?);
         Ok(())
     }
+}
+
+/// The error where they cannot be started for a file.
+pub(super) fn failed(file: &File, error: io::Error) -> Error {
+    Error::of_mapping(format!("starting to serve faults of {}", file.name()), &file.directory(), error)
 }
 
 /// Starts a thread of a mapping's.
@@ -85,6 +99,7 @@ impl<S: ServesFaults> Drop for Handlers<S> {
         // Release: with the Acquire of those who look.
         self.service.is_stopping().store(true, Ordering::Release);
         self.service.wake_others();
+        self.service.losses().stop();
         if let Err(e) = self.watch.stop() {
             tracing::error!("the threads of a mapping stay: {e}");
             return;
@@ -97,13 +112,13 @@ impl<S: ServesFaults> Drop for Handlers<S> {
 }
 
 /// Serves faults until all is to end.
-fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
-    if let Err(e) = try_serve_faults(service, watch, waiter) {
+fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch) {
+    if let Err(e) = try_serve_faults(service, watch) {
         tracing::error!("faults of {} are not waited for: {e}", service.file_name());
     }
 }
 
-fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) -> io::Result<()> {
+fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch) -> io::Result<()> {
     let mut reader = FaultReader::new(S::TOGETHER);
     let mut faults = Vec::new();
     let mut passed_on = None;
@@ -144,7 +159,7 @@ fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter
             if !service.is_busy() && attention.is_left() {
                 continue;
             }
-            watch.wait(waiter)?;
+            watch.wait()?;
             if service.is_busy() {
                 // Others that go on where pages have just come may fault, too, and need not be told of one by one.
                 thread::yield_now();

@@ -6,8 +6,8 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
@@ -18,7 +18,7 @@ use super::userfault::{self, How, os_error};
 
 /// Addresses, of which each page is a page of the file. Unmapped on drop.
 pub(super) struct Memory {
-    uffd: Uffd,
+    uffd: Arc<Uffd>,
     start: NonNull<u8>,
     /// The pages of the file.
     pages: Range<u64>,
@@ -90,7 +90,7 @@ impl Memory {
             }
         }
         let start = NonNull::new(start).ok_or_else(too_many)?;
-        let memory = Memory { uffd, start, pages, page, is_writable };
+        let memory = Memory { uffd: Arc::new(uffd), start, pages, page, is_writable };
         // SAFETY: it is this value's own, and nothing is in it.
         unsafe {
             // A child that is forked would find zeros where it finds nothing so.
@@ -233,7 +233,8 @@ impl Memory {
         Ok(unsafe { rustix::mm::mprotect(start.cast(), bytes, flags) }?)
     }
 
-    /// Maps a part of a file, from `offset` on, in the place of pages; who waits for them is woken.
+    /// Maps a part of a file, from `offset` on, in the place of pages; who waits for them is woken. A child that is
+    /// forked does not have them, as it has none of those that are fetched.
     ///
     /// # Errors
     /// `OutOfMemory` where the process has as many mappings as it may; then the pages are what they were.
@@ -246,6 +247,12 @@ impl Memory {
             Errno::NOMEM => io::Error::new(io::ErrorKind::OutOfMemory, TOO_MANY),
             other => other.into(),
         })?;
+        // What is mapped anew is not kept from children, though what was there before was.
+        // SAFETY: within this value's own memory.
+        if let Err(error) = unsafe { rustix::mm::madvise(start.cast(), bytes, Advice::LinuxDontFork) } {
+            // They are there all the same.
+            tracing::warn!("a child that is forked would have pages {run:?} of a mapping: {error}");
+        }
         self.wake(run)
     }
 
@@ -268,8 +275,8 @@ impl Memory {
     }
 
     /// What becomes readable when there are faults.
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.uffd.as_fd()
+    pub(super) fn descriptor(&self) -> Arc<Uffd> {
+        Arc::clone(&self.uffd)
     }
 
     fn protection(&self) -> ProtFlags {

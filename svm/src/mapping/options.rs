@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(doc)]
 use crate::error::Error;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::file::File;
 use crate::units::FileOffset;
 
-use super::service::{LostPage, OnLoss};
+use super::losses::{Losses, LostPage, OnLoss};
 use super::{Mapping, Prepared, StrictMapping};
 
 /// How a mapping is to be.
@@ -18,13 +19,15 @@ pub struct MappingOptions {
     limit: u64,
     pub(super) handlers: usize,
     pub(super) ahead: u64,
-    pub(super) on_loss: Option<OnLoss>,
+    on_loss: Option<OnLoss>,
+    loss_limit: Duration,
 }
 
 impl MappingOptions {
-    /// A quarter of a gibibyte of pages, eight threads, windows of 4 MiB.
+    /// A quarter of a gibibyte of pages, eight threads, windows of 4 MiB, 5 s for telling of a loss.
     pub fn new() -> MappingOptions {
-        MappingOptions { limit: 256 << 20, handlers: 8, ahead: 4 << 20, on_loss: None }
+        let loss_limit = Duration::from_secs(5);
+        MappingOptions { limit: 256 << 20, handlers: 8, ahead: 4 << 20, on_loss: None, loss_limit }
     }
 
     /// The most memory for pages that were fetched and their twins, what is known of them, and what threads that serve
@@ -34,9 +37,10 @@ impl MappingOptions {
         self
     }
 
-    /// How many threads serve faults. Of a [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what
-    /// threads have come to wait for is asked for together, and only what has to be brought home before keeps one of
-    /// these.
+    /// How many threads serve faults of this mapping: each has its own, and one more that fetches ahead. Of a
+    /// [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what threads have come to wait for is
+    /// asked for together, and only what has to be brought home before keeps one of these. A [`Mapping`] takes five
+    /// file descriptors, however many threads it has, a [`StrictMapping`] three and one for each of them.
     pub fn handlers(mut self, count: usize) -> MappingOptions {
         self.handlers = count.max(1);
         self
@@ -49,11 +53,21 @@ impl MappingOptions {
         self
     }
 
-    /// Whom to tell, before the thread that touched it gets its signal, that a page cannot be had. It is called by a
-    /// thread of the mapping's, which serves no fault meanwhile, and must not touch the mapping. A panic there is told
-    /// in the log, and is no more.
+    /// Whom to tell, before the thread that touched it gets its signal, that a page cannot be had. It is called by
+    /// a thread of the mapping's own, and must not touch the mapping. The thread that touched the page waits for it,
+    /// for no longer than the [limit](MappingOptions::loss_limit), and so does one that serves faults; the end of the
+    /// mapping waits for what has begun, however long that takes. A panic there is told in the log, and is no more.
     pub fn on_loss(mut self, tell: impl Fn(&LostPage<'_>) + Send + Sync + 'static) -> MappingOptions {
         self.on_loss = Some(Arc::new(tell));
+        self
+    }
+
+    /// How long a thread that has touched what cannot be had waits at most until that is told. It may hold what
+    /// [`on_loss`](MappingOptions::on_loss) waits for, as a mutex or the lock of a stream: then it gets its signal
+    /// after that time. Those that touch lost pages later get theirs at once, and are told of when that call has
+    /// returned.
+    pub fn loss_limit(mut self, limit: Duration) -> MappingOptions {
+        self.loss_limit = limit;
         self
     }
 
@@ -85,6 +99,11 @@ impl MappingOptions {
     /// As [`MappingOptions::map`]; [`Error::NotOpenedFor`] writing.
     pub fn map_strictly(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<StrictMapping> {
         StrictMapping::with(file, range, self)
+    }
+
+    /// Who tells of the losses of a file's mapping.
+    pub(super) fn losses_of(&self, file_name: &str) -> Losses {
+        Losses::new(file_name, self.on_loss.clone(), self.loss_limit)
     }
 
     /// How many pages that is, each of which takes so many bytes `beside` its own, and each thread `under_way`.

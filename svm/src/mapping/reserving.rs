@@ -9,6 +9,7 @@ use userfaultfd::Uffd;
 
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::mapping_cache;
 use crate::node::NodeName;
 use crate::segment::large_page;
 use crate::units::FileOffset;
@@ -23,7 +24,7 @@ use super::userfault;
 /// [`Error::BadRange`], [`Error::FaultsRefused`], the operating system's error where there is no room for a descriptor.
 pub fn check(name: &str, range: &Range<FileOffset>) -> Result<()> {
     check_bytes(name, range)?;
-    let failed = |e| Error::io(format!("mapping {name}"), Path::new("/dev/userfaultfd"), e);
+    let failed = |e| Error::of_mapping(format!("mapping {name}"), Path::new("/dev/userfaultfd"), e);
     serve_faults(name, NodeName::current, failed).map(drop)
 }
 
@@ -33,7 +34,7 @@ fn serve_faults(
     node: impl FnOnce() -> NodeName,
     failed: impl FnOnce(io::Error) -> Error,
 ) -> Result<Uffd> {
-    userfault::open().map_err(|error| match error.raw_os_error() {
+    mapping_cache::with_descriptor(userfault::open).map_err(|error| match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => failed(error),
         _ => Error::FaultsRefused { name: name.into(), node: node(), source: error },
     })
@@ -76,7 +77,7 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
         let node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
         node.map_or_else(NodeName::current, NodeName::clone)
     };
-    let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
+    let failed = |e| Error::of_mapping(format!("mapping {}", file.name()), &file.directory(), e);
     let uffd = serve_faults(file.name(), node, failed)?;
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());

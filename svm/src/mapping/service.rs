@@ -1,17 +1,16 @@
 //! What the threads of a mapping share, and how they agree.
 
 use std::ops::Range;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::Error;
 use crate::file::File;
 use crate::units::{FileOffset, SegmentIndex};
 
 use super::advice::Advices;
 use super::handlers::ServesFaults;
+use super::losses::Losses;
 use super::memory::{Memory, PageFault};
 use super::table::Table;
 use super::together::Together;
@@ -21,26 +20,6 @@ use super::watch::{Promise, Watch};
 
 /// How long a thread sleeps at most before it looks again, whatever it waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// Who is told that bytes cannot be had.
-pub(super) type OnLoss = Arc<dyn Fn(&LostPage<'_>) + Send + Sync>;
-
-/// A part of a mapping that somebody touched and that cannot be had.
-#[derive(Debug)]
-pub struct LostPage<'e> {
-    /// Which bytes of the file.
-    pub range: Range<FileOffset>,
-    /// Why.
-    pub error: &'e Error,
-}
-
-/// Tells of a loss. A panic of whoever is told is his own matter: other threads wait for what this one serves.
-pub(super) fn tell_loss(on_loss: Option<&OnLoss>, lost: &LostPage<'_>) {
-    let Some(tell) = on_loss else { return };
-    if panic::catch_unwind(AssertUnwindSafe(|| tell(lost))).is_err() {
-        tracing::error!("who was told that bytes from {} on are lost has panicked", lost.range.start);
-    }
-}
 
 /// A mapping in one process.
 pub(super) struct Service {
@@ -58,7 +37,7 @@ pub(super) struct Service {
     pub(super) advices: Advices,
     pub(super) ahead: Ahead,
     pub(super) together: Together,
-    pub(super) on_loss: Option<OnLoss>,
+    pub(super) losses: Losses,
     pub(super) is_stopping: AtomicBool,
     pub(super) counters: Counters,
 }
@@ -87,7 +66,7 @@ pub(super) struct Parts {
     pub(super) twins: Arc<Twins>,
     pub(super) table: Table,
     pub(super) limit: usize,
-    pub(super) on_loss: Option<OnLoss>,
+    pub(super) losses: Losses,
 }
 
 impl ServesFaults for Service {
@@ -116,6 +95,10 @@ impl ServesFaults for Service {
         self.is_asking()
     }
 
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
     fn file_name(&self) -> &str {
         self.file.name()
     }
@@ -131,7 +114,7 @@ impl ServesFaults for Service {
 
 impl Service {
     pub(super) fn new(parts: Parts) -> Service {
-        let Parts { file, memory, twins, table, limit, on_loss } = parts;
+        let Parts { file, memory, twins, table, limit, losses } = parts;
         let segment_pages = file.segment_size().bytes() / memory.page() as u64;
         Service {
             file,
@@ -144,7 +127,7 @@ impl Service {
             advices: Advices::default(),
             ahead: Ahead::default(),
             together: Together::default(),
-            on_loss,
+            losses,
             is_stopping: AtomicBool::new(false),
             counters: Counters::default(),
         }

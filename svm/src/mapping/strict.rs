@@ -36,12 +36,12 @@ use crate::error::{Error, Result};
 use crate::file::File;
 use crate::units::{FileOffset, SegmentIndex};
 
-use super::handlers::{Handlers, ServesFaults};
+use super::handlers::{self, Handlers, ServesFaults};
+use super::losses::Losses;
 use super::memory::{Memory, PageFault};
 use super::options::MappingOptions;
 use super::registry::Registration;
 use super::reserving;
-use super::service::OnLoss;
 use super::streams::Streams;
 use super::twins::Twins;
 use super::wanted::Ahead;
@@ -158,7 +158,7 @@ struct Keeper {
     limit: usize,
     ahead: Ahead,
     telling: Telling,
-    on_loss: Option<OnLoss>,
+    losses: Losses,
     /// The homes that have been asked for pages, and who does what they order.
     listeners: Mutex<BTreeMap<NodeIndex, JoinHandle<()>>>,
     is_stopping: AtomicBool,
@@ -215,14 +215,14 @@ impl StrictMapping {
             limit,
             ahead: Ahead::default(),
             telling: Telling::default(),
-            on_loss: options.on_loss.clone(),
+            losses: options.losses_of(file.name()),
             listeners: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             counters: Counters::default(),
             own: Weak::clone(own),
         });
         let registration = Registration::new(keeper.memory.start().as_ptr(), keeper.memory.bytes());
-        let failed = |e| keeper.failed("starting to serve faults", e);
+        let failed = |e| handlers::failed(file, e);
         let mut handlers = Handlers::start(&keeper, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&keeper);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
@@ -349,6 +349,10 @@ impl ServesFaults for Keeper {
 
     // Whoever reads them leaves all but one to others, which are woken at the same time.
     const TOGETHER: usize = 64;
+
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
 
     fn file_name(&self) -> &str {
         self.file.name()

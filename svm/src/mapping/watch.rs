@@ -6,19 +6,25 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+use crate::mapping_cache::with_descriptor;
 
 use super::memory::PageFault;
+
+/// A descriptor that is readable when there are faults.
+type Faults = dyn AsFd + Send + Sync;
 
 /// What the threads of a mapping that serve faults have in common.
 pub(super) struct Watch {
     /// Readable when there are faults.
-    faults: OwnedFd,
+    faults: Arc<Faults>,
     /// Readable when they are to end.
     stop: OwnedFd,
     /// Readable as often as there are faults that were left: written and read where `state` is held, for if it were to
@@ -40,6 +46,8 @@ struct State {
     awake: usize,
     /// Those that sleep.
     asleep: Vec<Arc<Bed>>,
+    /// Beds that nobody sleeps on.
+    free: Vec<Arc<Bed>>,
     /// Threads that wait for a place.
     outside: usize,
     /// Faults that were read, and that another thread is to serve.
@@ -54,15 +62,13 @@ pub(super) struct Left {
     pub(super) is_alone: bool,
 }
 
-/// What a thread sleeps on: each has its own, so that the kernel wakes one of them for a fault and not all.
+/// What a thread sleeps on: one each, so that the kernel wakes one of them for a fault and not all. There are as many
+/// as threads that watch, for each takes a descriptor.
 struct Bed {
     epoll: OwnedFd,
     /// Whether faults wake it; changed where the watch's state is held.
     hears: AtomicBool,
 }
-
-/// A thread's own bed.
-pub(super) struct Waiter(Arc<Bed>);
 
 /// A thread's place: it watches. Dropped, it is given up, for something that takes long: if nobody else hears of faults,
 /// another thread is to.
@@ -100,7 +106,7 @@ const FAULTS: EventData = EventData::new_u64(0);
 
 impl Bed {
     /// Has faults wake who sleeps here, or not.
-    fn hear(&self, faults: &OwnedFd, hears: bool) -> io::Result<()> {
+    fn hear(&self, faults: &Faults, hears: bool) -> io::Result<()> {
         // Relaxed: the state is held.
         if self.hears.load(Ordering::Relaxed) != hears {
             // What is added has a part in each fault's time, whatever it is to hear.
@@ -115,21 +121,23 @@ impl Bed {
 }
 
 impl Watch {
-    /// For threads that watch `faults`, a descriptor, of which so many have a place at a time, while the others wait to
-    /// take theirs.
-    pub(super) fn new(faults: BorrowedFd<'_>, most: usize) -> io::Result<Watch> {
-        let faults = faults.try_clone_to_owned()?;
-        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let left = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
-        Ok(Watch { faults, stop, left, most, state: Mutex::default(), changed: Condvar::new() })
+    /// For so many threads that watch `faults`, of which `most` have a place at a time, while the others wait to take
+    /// theirs.
+    pub(super) fn new(faults: Arc<Faults>, most: usize, threads: usize) -> io::Result<Watch> {
+        let counter = |flags| with_descriptor(|| eventfd(0, EventfdFlags::CLOEXEC | flags));
+        let stop = counter(EventfdFlags::empty())?;
+        let left = counter(EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
+        let watch = Watch { faults, stop, left, most, state: Mutex::default(), changed: Condvar::new() };
+        let free = (0..most.min(threads)).map(|_| watch.bed()).collect::<io::Result<_>>()?;
+        watch.state().free = free;
+        Ok(watch)
     }
 
-    /// For a thread that watches.
-    pub(super) fn waiter(&self) -> io::Result<Waiter> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    fn bed(&self) -> io::Result<Arc<Bed>> {
+        let epoll = with_descriptor(|| epoll::create(CreateFlags::CLOEXEC))?;
         epoll::add(&epoll, &self.left, EventData::new_u64(1), EventFlags::IN | EventFlags::EXCLUSIVE)?;
         epoll::add(&epoll, &self.stop, EventData::new_u64(2), EventFlags::IN)?;
-        Ok(Waiter(Arc::new(Bed { epoll, hears: AtomicBool::new(false) })))
+        Ok(Arc::new(Bed { epoll, hears: AtomicBool::new(false) }))
     }
 
     /// Has the threads end that wait; `is_stopping` is set.
@@ -191,7 +199,7 @@ impl Watch {
     fn wake(&self, state: &mut State) {
         state.awake += 1;
         // Where that fails, they are woken in vain.
-        state.asleep.iter().for_each(|bed| drop(bed.hear(&self.faults, false)));
+        state.asleep.iter().for_each(|bed| drop(bed.hear(&*self.faults, false)));
     }
 
     /// One less is awake.
@@ -200,31 +208,46 @@ impl Watch {
         if state.is_heard() || state.asleep.is_empty() {
             return;
         }
-        if !state.asleep.iter().any(|bed| bed.hear(&self.faults, true).is_ok()) {
+        if !state.asleep.iter().any(|bed| bed.hear(&*self.faults, true).is_ok()) {
             tracing::error!("faults may have to wait for a thread that is held up");
         }
     }
 
     /// Sleeps until there are faults, unless others hear of them, or some that others have left, or all is to end. The
     /// caller has a place.
-    pub(super) fn wait(&self, Waiter(bed): &Waiter) -> io::Result<()> {
+    pub(super) fn wait(&self) -> io::Result<()> {
         /// Where the kernel has no more room for what is waited for.
         const DEAF: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         let mut state = self.state();
+        // After some were held up, more than have a place may watch.
+        let Some(bed) = state.free.pop().or_else(|| self.bed().ok()) else {
+            drop(state);
+            return self.wait_without_bed();
+        };
         state.awake -= 1;
         let hears = !state.is_heard();
-        let limit = if bed.hear(&self.faults, hears).is_err() && hears { Some(&DEAF) } else { None };
-        state.asleep.push(Arc::clone(bed));
+        let limit = if bed.hear(&*self.faults, hears).is_err() && hears { Some(&DEAF) } else { None };
+        state.asleep.push(Arc::clone(&bed));
         drop(state);
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: FAULTS }; 3];
         let waited = epoll::wait(&bed.epoll, &mut events, limit);
         let mut state = self.state();
-        state.asleep.retain(|other| !Arc::ptr_eq(other, bed));
-        state.awake += 1;
-        match waited {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
+        state.asleep.retain(|other| !Arc::ptr_eq(other, &bed));
+        if state.free.len() < self.most {
+            state.free.push(bed);
         }
+        state.awake += 1;
+        unless_interrupted(waited)
+    }
+
+    /// The same where there are no descriptors for another bed: it hears of everything, and counts as awake.
+    fn wait_without_bed(&self) -> io::Result<()> {
+        let mut all = [
+            PollFd::from_borrowed_fd(self.faults.as_fd(), PollFlags::IN),
+            PollFd::new(&self.left, PollFlags::IN),
+            PollFd::new(&self.stop, PollFlags::IN),
+        ];
+        unless_interrupted(poll(&mut all, None))
     }
 
     /// Leaves faults to others.
@@ -286,6 +309,13 @@ impl Watch {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves it whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unless_interrupted(waited: Result<usize, Errno>) -> io::Result<()> {
+    match waited {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(e) => Err(e.into()),
     }
 }
 

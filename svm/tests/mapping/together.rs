@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 use std::sync::{Barrier, Mutex};
+use std::time::Duration;
 
 use svmio_svm::mapping::Advice;
 use svmio_transport::Rank;
@@ -26,7 +27,8 @@ fn kept_by_losses(handlers: usize) -> (MappingOptions, mpsc::Receiver<()>, mpsc:
     let (told, is_told) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel();
     let may_go_on = Mutex::new(may_go_on);
-    let options = MappingOptions::new().handlers(handlers).on_loss(move |_| {
+    let options = MappingOptions::new().handlers(handlers).loss_limit(Duration::from_secs(300));
+    let options = options.on_loss(move |_| {
         told.send(()).unwrap();
         may_go_on.lock().unwrap().recv().unwrap();
     });
@@ -187,7 +189,7 @@ fn a_page_comes_while_the_program_is_told_of_one_that_was_asked_for_with_it_and_
             let first_lost = SEGMENT / PAGE;
             // All threads that serve faults are kept busy, until two pages are waited for, one of each home.
             let mut lost: Vec<_> = (0..HANDLERS).map(|page| touch(first_lost + page)).collect();
-            (0..HANDLERS).for_each(|_| is_told.recv().unwrap());
+            is_told.recv().unwrap();
             lost.push(touch(first_lost + HANDLERS));
             let there = touch(0);
             let waiting: Vec<i32> = named.iter().take(HANDLERS as usize + 2).collect();

@@ -20,6 +20,27 @@ static void out_of_order(void) {
     DEMAND(address == NULL && file == NULL);
 }
 
+/* Gives a variable of the environment a value, or none. */
+static void set(const char *variable, const char *value) {
+    DEMAND((value != NULL ? setenv(variable, value, 1) : unsetenv(variable)) == 0);
+}
+
+/* With a setting that makes no sense no job is joined, by whatever a process learns of it. The first process of a job
+ * listens for the others, and is left alone. */
+static void bad_settings(void) {
+    const char *rank = getenv("SVMIO_JOB_RANK"), *told = getenv("SVMIO_FABRIC");
+    if (rank != NULL && strcmp(rank, "0") == 0)
+        return;
+    char *fabric = told != NULL ? strdup(told) : NULL;
+    set("SVMIO_FABRIC", "bogus");
+    REFUSED(svm_init(), SVM_ERR_UNSUPPORTED, "SVMIO_FABRIC");
+    set("SVMIO_FABRIC", fabric);
+    free(fabric);
+    set("SVMIO_CACHE_PAGE", "3K");
+    REFUSED(svm_init(), SVM_ERR_UNSUPPORTED, "SVMIO_CACHE_PAGE");
+    set("SVMIO_CACHE_PAGE", NULL);
+}
+
 static void bad_exchanges(void) {
     int outcome = 7;
     svm_exchange exchange = {sizeof exchange, 0, 2, exchange_alone, &outcome};
@@ -158,6 +179,9 @@ static void others_hear(void) {
     int rank = svm_rank(), size = svm_size();
     void *address = NULL;
     REFUSED(svm_map("missing", SVM_READ, 0, 8, NULL, &address), SVM_ERR_NO_SUCH_FILE, "/missing");
+    set("SVMIO_SERVERS", "n1,,n2");
+    REFUSED(svm_map("z", SVM_WRITE | SVM_CREATE, 0, 100, NULL, &address), SVM_ERR_UNSUPPORTED, "SVMIO_SERVERS");
+    set("SVMIO_SERVERS", NULL);
     SUCCEED(svm_map("z", SVM_WRITE | SVM_CREATE, 0, 100, NULL, &address));
     SUCCEED(svm_unmap(address));
     /* The last one wants more than there is. */
@@ -182,6 +206,7 @@ static void others_hear(void) {
 int main(void) {
     DEMAND(strcmp(svm_strerror(SVM_SUCCESS), "success") == 0);
     out_of_order();
+    bad_settings();
     bad_exchanges();
     SUCCEED(svm_init());
     if (svm_size() == 1) {

@@ -183,6 +183,17 @@ static int enter(void) {
     return svm_init_with(&exchange);
 }
 
+/* One rank has a setting that makes no sense, of which all hear. It is looked at until it was once right. */
+static void badly_set(void) {
+    svm_exchange exchange = right_exchange();
+    in_time();
+    if (rank == wrong)
+        DEMAND(setenv("SVMIO_CACHE_PAGE", "3K", 1) == 0);
+    REFUSED(svm_init_with(&exchange), SVM_ERR_UNSUPPORTED, "SVMIO_CACHE_PAGE");
+    if (rank == wrong)
+        DEMAND(unsetenv("SVMIO_CACHE_PAGE") == 0);
+}
+
 /* One rank says that it is another one, or that there are others. */
 static void joining(void) {
     for (int kind = 0; kind < 4; kind++) {
@@ -220,6 +231,8 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
+    wrong = size - 1;
+    badly_set();
     for (int i = 0; i < 2; i++) {
         wrong = i == 0 ? 0 : size - 1;
         joining();

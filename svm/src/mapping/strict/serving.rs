@@ -10,7 +10,6 @@ use crate::cluster::{NodeIndex, Wish};
 use crate::error::{Error, Result};
 use crate::mapping::handlers;
 use crate::mapping::memory::{PageFault, Protection};
-use crate::mapping::service::{LostPage, tell_loss};
 use crate::units::SegmentIndex;
 
 use super::Keeper;
@@ -22,7 +21,7 @@ impl Keeper {
         Keeper::count(&self.counters.faults, 1);
         let (ticket, outcome) = self.try_serve(fault);
         if let Err(error) = outcome {
-            self.lose(fault.page, ticket, &error);
+            self.lose(fault.page, ticket, error);
         }
         self.changed.notify_all();
         self.tell_gone();
@@ -200,9 +199,8 @@ impl Keeper {
     }
 
     /// A page cannot be had: whoever touches it is not to wait.
-    fn lose(&self, page: u64, ticket: Option<u64>, error: &Error) {
-        tracing::error!("a page of {} that is touched cannot be had: {error}", self.file.name());
-        tell_loss(self.on_loss.as_ref(), &LostPage { range: self.bytes_of(page), error });
+    fn lose(&self, page: u64, ticket: Option<u64>, error: Error) {
+        self.losses.tell(self.bytes_of(page), error);
         let mut pages = self.pages();
         let this = page..page + 1;
         let is_in_place = pages.homes.get(&self.place(page).segment) == Some(&Home::Direct);

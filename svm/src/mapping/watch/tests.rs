@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
 use std::sync::mpsc;
 
 use super::*;
@@ -9,13 +8,13 @@ fn fault(page: u64) -> PageFault {
 }
 
 /// Nothing is ever to be read from it.
-fn silent() -> OwnedFd {
-    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+fn silent() -> Arc<OwnedFd> {
+    Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap())
 }
 
 #[test]
 fn faults_that_are_left_are_taken_in_their_order_and_wake_nobody_after_that() {
-    let watch = Watch::new(silent().as_fd(), 1).unwrap();
+    let watch = Watch::new(silent(), 1, 1).unwrap();
     let left = |page: u64, is_alone: bool| Some(Left { fault: fault(page), is_alone });
     watch.leave((1..3).map(fault));
     watch.leave_alone((3..5).map(fault));
@@ -36,17 +35,16 @@ fn faults_that_are_left_are_taken_in_their_order_and_wake_nobody_after_that() {
 fn faults_that_are_left_are_taken_once_each_whoever_watches_and_wake_nobody_after_that() {
     const FAULTS: u64 = 50_000;
     for (threads, most) in [(1, 1), (4, 1), (4, 2), (3, usize::MAX)] {
-        let (watch, is_stopping) = (&Watch::new(silent().as_fd(), most).unwrap(), &AtomicBool::new(false));
+        let (watch, is_stopping) = (&Watch::new(silent(), most, threads).unwrap(), &AtomicBool::new(false));
         let (took, taken) = mpsc::channel();
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let took = took.clone();
                 scope.spawn(move || {
-                    let waiter = watch.waiter().unwrap();
                     let mut place = watch.enter(is_stopping, None);
                     while !is_stopping.load(Ordering::Acquire) {
                         let Some(left) = watch.take() else {
-                            watch.wait(&waiter).unwrap();
+                            watch.wait().unwrap();
                             continue;
                         };
                         drop(place);
@@ -69,13 +67,12 @@ fn faults_that_are_left_are_taken_once_each_whoever_watches_and_wake_nobody_afte
 
 #[test]
 fn who_sleeps_hears_of_faults_only_where_nobody_is_awake_or_about_to_be() {
-    let faults = silent();
-    let (watch, is_stopping) = (&Watch::new(faults.as_fd(), 2).unwrap(), &AtomicBool::new(false));
+    let (watch, is_stopping) = (&Watch::new(silent(), 2, 2).unwrap(), &AtomicBool::new(false));
     let hears = || watch.state().asleep.first().map(|bed| bed.hears.load(Ordering::Relaxed));
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let _place = watch.enter(is_stopping, None);
-            watch.wait(&watch.waiter().unwrap()).unwrap();
+            watch.wait().unwrap();
         });
         while watch.state().asleep.is_empty() {
             std::thread::yield_now();
@@ -109,7 +106,7 @@ fn who_sleeps_hears_of_faults_only_where_nobody_is_awake_or_about_to_be() {
 
 #[test]
 fn who_waits_for_a_place_hears_of_faults_where_all_that_have_one_are_held_up() {
-    let (watch, is_stopping) = (&Watch::new(silent().as_fd(), 2).unwrap(), &AtomicBool::new(false));
+    let (watch, is_stopping) = (&Watch::new(silent(), 2, 3).unwrap(), &AtomicBool::new(false));
     std::thread::scope(|scope| {
         let places = [watch.enter(is_stopping, None), watch.enter(is_stopping, None)];
         let outsider = scope.spawn(|| drop(watch.enter(is_stopping, None)));
@@ -134,21 +131,21 @@ fn a_fault_is_found_whoever_sleeps_and_whoever_is_at_work() {
     const FAULTS: u64 = 20_000;
     const HOW: EventfdFlags = EventfdFlags::CLOEXEC.union(EventfdFlags::NONBLOCK);
     for (threads, most) in [(1, 1), (4, 1), (4, 2), (3, usize::MAX)] {
-        let faults = &eventfd(0, HOW.union(EventfdFlags::SEMAPHORE)).unwrap();
-        let (watch, is_stopping) = (&Watch::new(faults.as_fd(), most).unwrap(), &AtomicBool::new(false));
+        let faults = &Arc::new(eventfd(0, HOW.union(EventfdFlags::SEMAPHORE)).unwrap());
+        let watch = &Watch::new(Arc::<OwnedFd>::clone(faults), most, threads).unwrap();
+        let is_stopping = &AtomicBool::new(false);
         let (took, taken) = mpsc::channel();
         std::thread::scope(|scope| {
             for thread in 0..threads {
                 let took = took.clone();
                 scope.spawn(move || {
-                    let waiter = watch.waiter().unwrap();
                     let mut place = watch.enter(is_stopping, None);
                     for turn in thread.. {
                         if is_stopping.load(Ordering::Acquire) {
                             break;
                         }
                         if rustix::io::read(faults, &mut [0; 8]).is_err() {
-                            watch.wait(&waiter).unwrap();
+                            watch.wait().unwrap();
                             continue;
                         }
                         let held_up = (turn % 4 == 0).then(|| watch.held_up());
@@ -176,4 +173,17 @@ fn a_fault_is_found_whoever_sleeps_and_whoever_is_at_work() {
             assert_eq!(missed, None, "{threads} threads, {most} places");
         });
     }
+}
+
+#[test]
+fn who_finds_no_bed_makes_one_or_does_without() {
+    let (watch, is_stopping) = (&Watch::new(silent(), 1, 3).unwrap(), &AtomicBool::new(false));
+    let _place = watch.enter(is_stopping, None);
+    let taken = watch.state().free.pop();
+    assert!(taken.is_some());
+    watch.leave((1..2).map(fault));
+    watch.wait().unwrap();
+    watch.wait_without_bed().unwrap();
+    let state = watch.state();
+    assert_eq!((state.awake, state.asleep.len(), state.free.len()), (1, 0, 1));
 }
