@@ -35,9 +35,9 @@ use std::time::{Duration, Instant};
 use crate::back_end::Prepared;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::membership::Membership;
+use crate::membership::{ANSWER_LIMIT, Membership};
 use crate::secret::JobSecret;
-use crate::settings::Settings;
+use crate::settings::{FabricChoice, Settings};
 use crate::units::Rank;
 
 mod door;
@@ -202,7 +202,8 @@ impl Job {
     ) -> Result<Self> {
         let nodes = started.entries.iter().map(|entry| entry.node.clone()).collect();
         let addresses = started.entries.iter().map(|entry| entry.address.clone()).collect();
-        let membership = Arc::new(Membership::new(place.rank, nodes));
+        let membership = Membership::new(place.rank, nodes).with_answer_limit(answer_limit(&settings));
+        let membership = Arc::new(membership);
         let (desk, control) = watchdog::spawn(started, &membership, &place.secret, &settings.watchdog)?;
         let leaving = Leaving { desk: &desk, reason: "could not join the fabric" };
         let fabric = Fabric::new(prepared.join(membership, addresses)?);
@@ -299,6 +300,16 @@ impl Drop for Leaving<'_> {
         self.desk.order(Order::Leave(self.reason.into()));
         self.desk.wait(Some(Instant::now() + STOPPING), |state| matches!(state, State::Stopped { .. }));
     }
+}
+
+/// How long answers of peers are waited for: one may stand still, in a debugger say, for as long as it takes until it
+/// is lost by that.
+fn answer_limit(settings: &Settings) -> Duration {
+    let of_fabric = match settings.fabric {
+        FabricChoice::Shm => Duration::ZERO,
+        FabricChoice::Ofi => settings.ofi.answer_limit(),
+    };
+    ANSWER_LIMIT.max(settings.watchdog.timeout).max(of_fabric)
 }
 
 /// The error of one that has waited too long for others to finish: as far as it is known, for whom.

@@ -65,6 +65,7 @@ pub mod settings;
 pub mod shm;
 pub mod sim;
 mod statistics;
+mod stopwatch;
 mod units;
 
 pub use capabilities::{Atomics, Capabilities, Dma, WriteOrder};

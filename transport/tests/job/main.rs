@@ -8,5 +8,6 @@ mod dying;
 mod ending;
 mod large;
 mod leaving;
+mod standing;
 mod starting;
 mod threads;
