@@ -94,6 +94,26 @@ fn who_never_comes_is_named_by_all() {
     assert!(within_some_limit(three_name_the_two_who_do_not_come));
 }
 
+/// Rank 0 starts later than the others would wait for its word beyond their own limit.
+#[test]
+fn who_never_comes_is_named_by_all_though_rank_0_comes_late() {
+    let meeting = Meeting::new(3);
+    let mut settings = quick();
+    settings.start.limit = Duration::from_secs(7);
+    let problems = together([0, 1].map(|rank| {
+        let (place, settings) = (meeting.place(rank), settings.clone());
+        move || {
+            if rank == 0 {
+                std::thread::sleep(Duration::from_secs(6));
+            }
+            problem(Job::start(place, settings))
+        }
+    }));
+    for problem in &problems {
+        assert!(problem.starts_with("2 of 3 came; missing is rank 2 within 7s: "), "{problems:?}");
+    }
+}
+
 #[test]
 fn what_a_program_sets_wrongly_is_told_to_all() {
     let meeting = Meeting::new(2);
