@@ -27,7 +27,7 @@
 //! whose other end the kernel vouches to be the same user's. What is said on control connections is not encrypted.
 //! Nothing of a job has a name in a file system.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -339,10 +339,9 @@ fn check_name(name: &str) -> Result<()> {
 
 /// Rank 0's part before an exchange: listens, and makes a secret.
 fn invite(settings: &Settings) -> Result<(TcpListener, Vec<u8>)> {
-    let listener = if settings.start.address.is_empty() {
-        start::listen(Master::Known(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)]))?
-    } else {
-        start::listen(Master::At(format!("{}:0", settings.start.address)))?
+    let listener = match settings.start.address.as_str() {
+        "" => start::listen(Master::Known(vec![SocketAddr::new(route::everywhere()?, 0)]))?,
+        address => start::listen_for_exchange(address)?,
     };
     let secret = JobSecret::random().map_err(|problem| Error::system("making the job's secret", problem))?;
     let invitation = exchange::invite(&secret, route::candidates(&listener)?)?;

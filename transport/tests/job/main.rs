@@ -6,6 +6,7 @@
 mod company;
 mod dying;
 mod ending;
+mod exchange;
 mod large;
 mod leaving;
 mod standing;

@@ -9,12 +9,12 @@ use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Offer, Started, failed};
+use super::{ADDRESS, Offer, Started, failed};
 use crate::error::{Error, Result};
 use crate::job::door::Door;
 use crate::job::greeting::{Greeting, knock};
 use crate::job::link::{Closing, Link};
-use crate::job::place::{Master, Place};
+use crate::job::place::{MASTER, Master, Place};
 use crate::job::poller::Poller;
 use crate::job::route;
 use crate::job::wire::{self, Frame, WireProblem};
@@ -82,12 +82,23 @@ pub(in crate::job) fn register(
                 _ => "did not let this process in",
             };
             return Err(failed(format!(
-                "rank 0, the master, {doubt} within {limit:?} ({calls} calls; the last: {problem}); does it run, and is \
-                 SVMIO_JOB_MASTER right?"
+                "rank 0, the master, {doubt} within {limit:?} ({calls} calls; the last: {problem}); {}",
+                way_out(&place.master)
             )));
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(50));
+    }
+}
+
+/// What is to be done where the master is not reached.
+fn way_out(master: &Master) -> String {
+    match master {
+        Master::At(_) | Master::Listening(_) => format!("does it run, and is {MASTER} right?"),
+        Master::Known(_) => format!(
+            "does it run? Set {ADDRESS} to an address of rank 0's host that the others reach; its ports must be open \
+             to them"
+        ),
     }
 }
 
