@@ -24,7 +24,7 @@ use signal_hook::consts::{
 use signal_hook::{SigId, flag, low_level};
 use svmio_transport::job::{Launcher, Running};
 use svmio_transport::settings::{Origin, Settings};
-use svmio_transport::{Rank, has_default_action};
+use svmio_transport::{Rank, has_default_action, register_ending};
 
 use super::descriptors;
 use super::error::CommandError;
@@ -259,7 +259,12 @@ impl Signals {
                 HANDED_ON_UNLESS_IGNORED.into_iter().filter(|signal| has_default_action(*signal));
             let handed_on: Vec<i32> = ALWAYS_HANDED_ON.into_iter().chain(unless_ignored).collect();
             for &signal in &handed_on {
-                flag::register_conditional_default(signal, Arc::clone(&default))?;
+                let default = Arc::clone(&default);
+                if signal == SIGTSTP {
+                    flag::register_conditional_default(signal, default)?;
+                } else {
+                    register_ending(signal, default)?;
+                }
             }
             DEFAULT.get_or_init(|| (handed_on, default))
         };

@@ -363,6 +363,30 @@ fn what_a_process_has_started_has_the_same_time_to_leave() {
     }
 }
 
+/// To the first process of a container signals do nothing by default: it cannot end by them.
+#[test]
+fn in_a_container_the_status_tells_the_signal() {
+    need_root("makes a name space of processes");
+    // The two end with a failure, and so does the launcher, whose status is that of the name space's first process.
+    let script = "trap 'echo told; kill $waited; exit 1' TERM; sleep 600 & waited=$!; echo ready; wait";
+    let mut container = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .args([PROGRAM, "start", "-n", "2", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("unshare (Debian: util-linux)");
+    let mut lines = BufReader::new(container.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    }
+    let children = format!("/proc/{0}/task/{0}/children", container.id());
+    let launcher: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(launcher).unwrap(), Signal::TERM).unwrap();
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert_eq!(container.wait().unwrap().code(), Some(128 + Signal::TERM.as_raw()));
+    assert_eq!(rest, ["told", "told"]);
+}
+
 #[test]
 fn what_is_for_the_programs_alone_is_handed_on_and_ends_nothing_else() {
     for signal in [Signal::USR1, Signal::USR2] {
