@@ -217,7 +217,7 @@ impl CommandError {
             | CommandError::NoName { .. }
             | CommandError::SeveralDirectories
             | CommandError::NoStoresNamed { .. }
-            | CommandError::Launch(LaunchError::BadHost { .. })
+            | CommandError::Launch(LaunchError::BadHost { .. } | LaunchError::BadCommand { .. })
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
             | CommandError::TooMuchToSimulate { .. }
