@@ -8,8 +8,9 @@
 //!   `sleep` and `Service::join` may wait for others. `write`, `write_and_trigger`, `trigger` and `ring` wait for nobody's program,
 //!   but may have to wait for room on the way to the peer, for the arrival of what is long, or, the first time, for a
 //!   connection: over libfabric for `ofi.answer_seconds` at most, after which the peer is lost; in shared memory
-//!   (`ring` and `trigger`) for 30 s at most. The others return at once. Who calls one that waits holds no lock that a
-//!   thread of the back end needs, or what it calls: a completion, a provider, a waker.
+//!   (`ring` and `trigger`) for the [`answer_limit`](Membership::answer_limit). The others return at once. Who calls
+//!   one that waits holds no lock that a thread of the back end needs, or what it calls: a completion, a provider, a
+//!   waker.
 //! * No call spins for long: a waiter gives its core away when there are more processes than cores.
 
 use std::collections::HashMap;

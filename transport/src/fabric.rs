@@ -18,9 +18,6 @@ use crate::segment::{LocalSegment, Registration, RemoteSegment};
 use crate::statistics::{Counters, Statistics};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
 
-/// How long a connection may take before it is given up.
-const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-
 /// How often a broken transfer is repeated before the peer counts as unreachable.
 const ATTEMPTS: u32 = 32;
 
@@ -111,10 +108,12 @@ impl Fabric {
     /// Connects to segment `id` of `owner`.
     ///
     /// # Errors
-    /// [`Error::UnknownSegment`], [`Error::PeerLost`], [`Error::TimedOut`] after 30 s.
+    /// [`Error::UnknownSegment`], [`Error::PeerLost`], [`Error::TimedOut`] after the
+    /// [limit for answers](Membership::answer_limit).
     pub fn connect(&self, owner: Rank, id: SegmentId) -> Result<RemoteSegment> {
         self.membership().check(owner)?;
-        let Connected { connection, length, mapping } = self.back_end.connect(owner, id, CONNECT_LIMIT)?;
+        let limit = self.membership().answer_limit();
+        let Connected { connection, length, mapping } = self.back_end.connect(owner, id, limit)?;
         self.counters.connections.add(1);
         let remote = Remote { owner, place: Place::Segment(connection) };
         Ok(RemoteSegment::new(self, id, remote, length, mapping))

@@ -27,7 +27,7 @@
 //! whose other end the kernel vouches to be the same user's. What is said on control connections is not encrypted.
 //! Nothing of a job has a name in a file system.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,9 +35,9 @@ use std::time::{Duration, Instant};
 use crate::back_end::Prepared;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::membership::Membership;
+use crate::membership::{ANSWER_LIMIT, Membership};
 use crate::secret::JobSecret;
-use crate::settings::Settings;
+use crate::settings::{FabricChoice, Settings};
 use crate::units::Rank;
 
 mod door;
@@ -202,7 +202,8 @@ impl Job {
     ) -> Result<Self> {
         let nodes = started.entries.iter().map(|entry| entry.node.clone()).collect();
         let addresses = started.entries.iter().map(|entry| entry.address.clone()).collect();
-        let membership = Arc::new(Membership::new(place.rank, nodes));
+        let membership = Membership::new(place.rank, nodes).with_answer_limit(answer_limit(&settings));
+        let membership = Arc::new(membership);
         let (desk, control) = watchdog::spawn(started, &membership, &place.secret, &settings.watchdog)?;
         let leaving = Leaving { desk: &desk, reason: "could not join the fabric" };
         let fabric = Fabric::new(prepared.join(membership, addresses)?);
@@ -301,6 +302,16 @@ impl Drop for Leaving<'_> {
     }
 }
 
+/// How long answers of peers are waited for: one may stand still, in a debugger say, for as long as it takes until it
+/// is lost by that.
+fn answer_limit(settings: &Settings) -> Duration {
+    let of_fabric = match settings.fabric {
+        FabricChoice::Shm => Duration::ZERO,
+        FabricChoice::Ofi => settings.ofi.answer_limit(),
+    };
+    ANSWER_LIMIT.max(settings.watchdog.timeout).max(of_fabric)
+}
+
 /// The error of one that has waited too long for others to finish: as far as it is known, for whom.
 fn unfinished_within(limit: Duration, membership: &Membership, unfinished: &[Rank]) -> Error {
     if let Some(&first) = unfinished.first() {
@@ -328,10 +339,9 @@ fn check_name(name: &str) -> Result<()> {
 
 /// Rank 0's part before an exchange: listens, and makes a secret.
 fn invite(settings: &Settings) -> Result<(TcpListener, Vec<u8>)> {
-    let listener = if settings.start.address.is_empty() {
-        start::listen(Master::Known(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)]))?
-    } else {
-        start::listen(Master::At(format!("{}:0", settings.start.address)))?
+    let listener = match settings.start.address.as_str() {
+        "" => start::listen(Master::Known(vec![SocketAddr::new(route::everywhere()?, 0)]))?,
+        address => start::listen_for_exchange(address)?,
     };
     let secret = JobSecret::random().map_err(|problem| Error::system("making the job's secret", problem))?;
     let invitation = exchange::invite(&secret, route::candidates(&listener)?)?;

@@ -65,13 +65,14 @@ pub mod settings;
 pub mod shm;
 pub mod sim;
 mod statistics;
+mod stopwatch;
 mod units;
 
 pub use capabilities::{Atomics, Capabilities, Dma, WriteOrder};
 pub use copying::{PAST_CACHES, StreamingStores, copy_bytes, copy_part, copy_past_caches};
 pub use error::{Error, Result};
 pub use fabric::Fabric;
-pub use handlers::has_default_action;
+pub use handlers::{end_by, has_default_action, register_ending};
 pub use membership::{Membership, Subscription};
 pub use memory::{SharedMemory, UserMemory};
 pub use secret::{InvalidSecret, JobSecret};

@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use crate::callback;
 use crate::error::{Error, Result};
 use crate::units::Rank;
+
+/// How long an answer of a peer is waited for where nothing else is said: far longer than one takes that has no turn on
+/// its processor.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The processes of a job as one of them knows them. Shared by all who wait for peers.
 pub struct Membership {
@@ -19,6 +24,7 @@ pub struct Membership {
     /// Whether anything of the two above is set: the one word that the fast path reads.
     is_disturbed: AtomicBool,
     wakers: Arc<Wakers>,
+    answer_limit: Duration,
 }
 
 /// Who is told of disturbances.
@@ -81,7 +87,22 @@ impl Membership {
             ending: OnceLock::new(),
             is_disturbed: AtomicBool::new(false),
             wakers: Arc::default(),
+            answer_limit: ANSWER_LIMIT,
         }
+    }
+
+    /// The same, with an [`answer_limit`](Self::answer_limit) of its own.
+    #[must_use]
+    pub fn with_answer_limit(mut self, limit: Duration) -> Self {
+        self.answer_limit = limit;
+        self
+    }
+
+    /// How long the answer of a peer is waited for that is not known to be lost: 30 s, or as long as a process of the
+    /// job may stand still.
+    #[must_use]
+    pub fn answer_limit(&self) -> Duration {
+        self.answer_limit
     }
 
     /// This process.

@@ -95,7 +95,6 @@ mod sending;
 mod settings;
 mod slots;
 mod sources;
-mod stopwatch;
 mod storage;
 mod sys;
 mod unheard;

@@ -208,7 +208,7 @@ impl CommandError {
             || matches!(self, CommandError::CopyFailed { source, .. } if source.is_broken_pipe())
     }
 
-    /// The process's exit code. After a signal there is none: the process ends by that signal.
+    /// The process's exit code. After a signal there is none: the process [ends by that](svmio_transport::end_by).
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::NeitherInStore { .. }
@@ -217,7 +217,7 @@ impl CommandError {
             | CommandError::NoName { .. }
             | CommandError::SeveralDirectories
             | CommandError::NoStoresNamed { .. }
-            | CommandError::Launch(LaunchError::BadHost { .. })
+            | CommandError::Launch(LaunchError::BadHost { .. } | LaunchError::BadCommand { .. })
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
             | CommandError::TooMuchToSimulate { .. }
@@ -234,9 +234,7 @@ impl CommandError {
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
             CommandError::CopyFailed { source, .. } => source.exit_code(),
             CommandError::Interrupted { signal } | CommandError::InterruptedAmid { signal, .. } => {
-                // It does not come back for a signal that ends a process; otherwise the code tells.
-                let _ = signal_hook::low_level::emulate_default_handler(*signal);
-                ExitCode::FAILURE
+                svmio_transport::end_by(*signal)
             }
             _ => ExitCode::FAILURE,
         }

@@ -37,7 +37,7 @@ impl Interruption {
             let hang_up = Some(SIGHUP).filter(|signal| svmio_transport::has_default_action(*signal));
             let again = Arc::new(AtomicBool::new(false));
             for number in [SIGINT, SIGTERM] {
-                flag::register_conditional_default(number, Arc::clone(&again))?;
+                svmio_transport::register_ending(number, Arc::clone(&again))?;
             }
             for number in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
                 flag::register_usize(number, Arc::clone(&signal), number as usize)?;

@@ -21,12 +21,13 @@ Examples:
   svmio start -n 4 --nodes 2 -- ./app        the same, as if on two nodes, n0 and n1, each with a store of its own
 
 The processes find each other by SVMIO_JOB_MASTER, SVMIO_JOB_RANK, SVMIO_JOB_SIZE and SVMIO_JOB_SECRET, which
-whatever else starts them can set as well: see the guide. They die with this command. SIGINT, SIGTERM and SIGHUP to it
-go to all of them and to what they have started, and to one of them end the job (SVMIO_WATCHDOG_SIGNALS=true, unless you
-set it). When one fails, the others have SVMIO_WATCHDOG_GRACE and two seconds to leave, the same again after a SIGTERM,
-and then are killed.
+whatever else starts them can set as well: see the guide. They die with this command. Signals to it that end programs go
+to all of them and to what they have started; SIGINT, SIGTERM and SIGHUP to one of them end the job
+(SVMIO_WATCHDOG_SIGNALS=true, unless you set it). When one fails, the others have SVMIO_WATCHDOG_GRACE and two seconds
+to leave, the same again after a SIGTERM, and then are killed.
 
-Exit codes: 0 all have ended well; 1 one has not; 2 wrong command line; a signal to this command ends it, too.")]
+Exit codes: 0 all have ended well; 1 one has not; 2 wrong command line; a signal to this command ends it, too, but for
+SIGUSR1 and SIGUSR2, which are handed on alone.")]
 pub(crate) struct StartArguments {
     /// How many processes
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 1,

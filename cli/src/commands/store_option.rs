@@ -19,8 +19,8 @@ pub(crate) struct StoreOption {
     #[arg(long, value_name = "HOST,..", value_delimiter = ',', value_hint = ValueHint::Hostname)]
     hosts: Vec<String>,
 
-    /// The program that starts commands on --hosts, with options if need be: PROGRAM HOST COMMAND
-    /// [default: SVMIO_RSH, else ssh]
+    /// The program that starts commands on --hosts, with options if need be, quoted as for a shell: PROGRAM HOST
+    /// COMMAND [default: SVMIO_RSH, else ssh]
     ///
     /// By default ssh has -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3: it
     /// asks nobody for a password, and gives up a host that does not answer. What is named here, or by SVMIO_RSH, gets

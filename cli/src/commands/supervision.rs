@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   all run ── the first fails ──────────► they may leave ── time is up ──► told by SIGTERM ── time is up ──► killed
-//!        └──── SIGINT, SIGTERM, SIGHUP to this process: handed on ────────────────┘
+//!        └──── SIGINT, SIGTERM, SIGHUP, … to this process: handed on ─────────────┘
 //! ```
 //!
 //! Those who are in the job's fabric learn by that what has happened, fail with an error that tells it, and are ended by
@@ -18,17 +18,26 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGXCPU,
+};
 use signal_hook::{SigId, flag, low_level};
 use svmio_transport::job::{Launcher, Running};
 use svmio_transport::settings::{Origin, Settings};
-use svmio_transport::{Rank, has_default_action};
+use svmio_transport::{Rank, has_default_action, register_ending};
 
 use super::descriptors;
 use super::error::CommandError;
 
 /// What is handed on in any case. A terminal that stops this process by SIGTSTP means the whole job.
 const ALWAYS_HANDED_ON: [i32; 3] = [SIGINT, SIGTERM, SIGTSTP];
+
+/// What else ends a process by default and is handed on, unless whoever started this process has it do nothing: who
+/// uses `nohup` has the job outlive the terminal.
+const HANDED_ON_UNLESS_IGNORED: [i32; 6] = [SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2];
+
+/// What means something to the programs alone: it ends them, or it does not.
+const FOR_PROGRAMS: [i32; 2] = [SIGUSR1, SIGUSR2];
 
 /// How long after the watchdog's grace processes have: theirs closes its fabric first, for up to a second.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -177,6 +186,9 @@ impl Supervision {
             low_level::emulate_default_handler(SIGTSTP).map_err(CommandError::Waiting)?;
             return self.signal(SIGCONT);
         }
+        if FOR_PROGRAMS.contains(&signal) {
+            return self.signal(signal);
+        }
         self.error.get_or_insert(CommandError::Interrupted { signal });
         // The end of a terminal is told by the kernel and by the shell, and nobody is left who is impatient.
         let is_same = is_same(self.told_at, Instant::now()) || (signal == SIGHUP && self.told_at.is_some());
@@ -243,11 +255,16 @@ impl Signals {
             handed_on
         } else {
             let default = Arc::new(AtomicBool::new(true));
-            // Whoever started this process by `nohup` has the job outlive the terminal.
-            let hang_up = Some(SIGHUP).filter(|signal| has_default_action(*signal));
-            let handed_on: Vec<i32> = ALWAYS_HANDED_ON.into_iter().chain(hang_up).collect();
+            let unless_ignored =
+                HANDED_ON_UNLESS_IGNORED.into_iter().filter(|signal| has_default_action(*signal));
+            let handed_on: Vec<i32> = ALWAYS_HANDED_ON.into_iter().chain(unless_ignored).collect();
             for &signal in &handed_on {
-                flag::register_conditional_default(signal, Arc::clone(&default))?;
+                let default = Arc::clone(&default);
+                if signal == SIGTSTP {
+                    flag::register_conditional_default(signal, default)?;
+                } else {
+                    register_ending(signal, default)?;
+                }
             }
             DEFAULT.get_or_init(|| (handed_on, default))
         };

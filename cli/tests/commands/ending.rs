@@ -321,10 +321,14 @@ fn after_a_failure_the_others_have_a_time_to_leave_then_a_signal_then_they_are_k
 /// A shell dies of a signal at once, and the program behind its script ends as one that the launcher has started.
 #[test]
 fn what_a_process_has_started_has_the_same_time_to_leave() {
-    for signal in [Signal::TERM, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::XCPU, Signal::ALARM] {
         let behind_a_script = |behind: &str, grace: &str| {
-            let launcher = program()
-                .args(["start", "-n", "2", "--", "sh", "-c", "sh -c \"$BEHIND\"; echo not reached"])
+            // Of those who end by it, some signals would have the kernel write an image.
+            let launcher = Command::new("sh")
+                .args(["-c", "ulimit -c 0; exec \"$@\"", "sh"])
+                .args(HEEDING)
+                .args([PROGRAM, "start", "-n", "2", "--"])
+                .args(["sh", "-c", "sh -c \"$BEHIND\"; echo not reached"])
                 .envs([("BEHIND", behind), ("SVMIO_WATCHDOG_GRACE", grace)])
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
@@ -343,18 +347,64 @@ fn what_a_process_has_started_has_the_same_time_to_leave() {
         };
         // Who needs a while for it.
         let (said, complaint, _) = behind_a_script(
-            "trap '' TERM HUP; sleep 600 & waited=$!
-            trap 'sleep 1; kill -KILL $waited; echo saved; exit' TERM HUP; echo ready; wait; echo not told",
+            "trap '' TERM HUP QUIT XCPU ALRM; sleep 600 & waited=$!
+            trap 'sleep 1; kill -KILL $waited; echo saved; exit' TERM HUP QUIT XCPU ALRM
+            echo ready; wait; echo not told",
             GRACE,
         );
         assert_eq!(said, ["saved", "saved"], "{complaint}");
         assert!(!complaint.contains(KILLED), "{complaint}");
         // Who does not leave.
         let (said, complaint, took) =
-            behind_a_script("trap '' TERM HUP; echo ready; sleep 600; echo not killed", "0s");
+            behind_a_script("trap '' TERM HUP QUIT XCPU ALRM; echo ready; sleep 600; echo not killed", "0s");
         assert_eq!(said, [""; 0], "{complaint}");
         assert!(complaint.contains(KILLED), "{complaint}");
         assert!(took >= Duration::from_secs(2) && took < BOUND, "{took:?}");
+    }
+}
+
+/// To the first process of a container signals do nothing by default: it cannot end by them.
+#[test]
+fn in_a_container_the_status_tells_the_signal() {
+    need_root("makes a name space of processes");
+    // The two end with a failure, and so does the launcher, whose status is that of the name space's first process.
+    let script = "trap 'echo told; kill $waited; exit 1' TERM; sleep 600 & waited=$!; echo ready; wait";
+    let mut container = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .args([PROGRAM, "start", "-n", "2", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("unshare (Debian: util-linux)");
+    let mut lines = BufReader::new(container.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    }
+    let children = format!("/proc/{0}/task/{0}/children", container.id());
+    let launcher: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(launcher).unwrap(), Signal::TERM).unwrap();
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert_eq!(container.wait().unwrap().code(), Some(128 + Signal::TERM.as_raw()));
+    assert_eq!(rest, ["told", "told"]);
+}
+
+#[test]
+fn what_is_for_the_programs_alone_is_handed_on_and_ends_nothing_else() {
+    for signal in [Signal::USR1, Signal::USR2] {
+        let script = "sleep 600 & waited=$!
+            trap 'kill $waited; echo told; exit 0' USR1 USR2; echo ready; wait; echo not told";
+        let mut launcher = program()
+            .args(["start", "-n", "2", "--", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+        for _ in 0..2 {
+            assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        }
+        kill_process(Pid::from_child(&launcher), signal).unwrap();
+        let rest: Vec<_> = lines.map(Result::unwrap).collect();
+        assert_eq!(launcher.wait().unwrap().code(), Some(0));
+        assert_eq!(rest, ["told", "told"]);
     }
 }
 

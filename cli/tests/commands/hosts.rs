@@ -143,6 +143,36 @@ fn a_file_of_one_host_alone_is_as_it_is_there() {
 }
 
 #[test]
+fn options_of_the_launcher_are_quoted_as_for_a_shell() {
+    let hosts = Hosts::new();
+    let [told, launcher] = ["told", "with options"].map(|name| hosts.nodes.setting.outside(name));
+    let rsh = hosts.nodes.setting.outside("rsh");
+    let script = format!(
+        "#!/bin/sh\nprintf '<%s>' \"$1\" \"$2\" >'{}'\nshift 2\nexec '{}' \"$@\"\n",
+        told.display(),
+        rsh.display()
+    );
+    fs::write(&launcher, script).unwrap();
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+    let command = format!("'{}' -o \"ProxyCommand=ssh -W %h:%p gate\"", launcher.display());
+    let by_option = hosts.command("a", &["ls", "--launcher", &command]).output().unwrap();
+    assert!(by_option.status.success(), "{}", text(&by_option.stderr));
+    assert_eq!(fs::read_to_string(&told).unwrap(), "<-o><ProxyCommand=ssh -W %h:%p gate>");
+    fs::remove_file(&told).unwrap();
+    let by_variable = hosts.command("a", &["ls"]).env("SVMIO_RSH", &command).output().unwrap();
+    assert!(by_variable.status.success(), "{}", text(&by_variable.stderr));
+    assert_eq!(fs::read_to_string(&told).unwrap(), "<-o><ProxyCommand=ssh -W %h:%p gate>");
+
+    let unfinished = hosts.command("a", &["ls"]).env("SVMIO_RSH", "ssh -o \"x").output().unwrap();
+    assert_eq!(unfinished.status.code(), Some(2));
+    assert!(
+        text(&unfinished.stderr).contains("SVMIO_RSH=ssh -o \"x: a quotation mark"),
+        "{}",
+        text(&unfinished.stderr)
+    );
+}
+
+#[test]
 fn what_is_missing_or_damaged_is_told_with_its_host() {
     let hosts = Hosts::new();
     hosts.nodes.put("/f", &noise(6 * SEGMENT, 1));

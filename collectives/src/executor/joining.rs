@@ -24,8 +24,12 @@ use svmio_transport::{Error as FabricError, Fabric, LocalSegment, Rank, RemoteSe
 use super::error::{Error, Result};
 use super::network::Fabrics;
 
-/// How long the others may take to come.
-pub(super) const LIMIT: Duration = Duration::from_secs(30);
+/// How long the others may take to come, as far as they do not stand still.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The most that counts of the time from one question whether a member has come to the next: longer ones mean that it,
+/// or this process, stood still.
+const LONGEST_ROUND: Duration = Duration::from_millis(100);
 
 /// The longest time between two questions whether a member has come, and the first.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_micros(50)];
@@ -62,7 +66,8 @@ pub(super) fn attempt<T>(fabrics: &Fabrics, id: SegmentId, join: impl FnOnce() -
 ///
 /// # Errors
 /// `Members` where the members are no group of which this process is one, `NotJoined` where one that is wanted could
-/// not join; the fabric's: `TimedOut` where a member has not come within 30 s.
+/// not join; the fabric's: `TimedOut` where a member has not come within 30 s, or as
+/// long as one may stand still.
 pub(super) fn join(
     fabric: &Fabric,
     members: &[Rank],
@@ -109,17 +114,21 @@ pub(super) fn distances(size: usize) -> impl Iterator<Item = usize> {
 
 fn connect(fabric: &Fabric, member: Rank, members: &[Rank], id: SegmentId) -> Result<RemoteSegment> {
     let [longest, mut pause] = PAUSES;
-    let deadline = fabric.now().after(LIMIT);
+    let (mut waited, mut asked) = (Duration::ZERO, fabric.now());
     loop {
-        match fabric.connect(member, id) {
+        let connected = fabric.connect(member, id);
+        let now = fabric.now();
+        waited += now.since(asked).min(LONGEST_ROUND);
+        asked = now;
+        match connected {
             Ok(remote) => return Ok(remote),
-            Err(FabricError::UnknownSegment { .. }) if fabric.now() < deadline => {
+            Err(FabricError::UnknownSegment { .. }) if waited < LIMIT => {
                 // One that is not lost itself may have left because another one is.
                 members.iter().try_for_each(|&member| fabric.membership().check(member))?;
                 fabric.back_end().sleep(pause);
                 pause = (2 * pause).min(longest);
             }
-            Err(FabricError::UnknownSegment { .. }) => return Err(timed_out(fabric, member, id)),
+            Err(FabricError::UnknownSegment { .. }) => return Err(timed_out(fabric, member, id, LIMIT)),
             Err(error) => return Err(error.into()),
         }
     }
@@ -136,6 +145,11 @@ fn check(fabric: &Fabric, segment: &RemoteSegment, length: u64) -> Result<()> {
     Err(Error::Members { id: segment.id(), problem })
 }
 
-pub(super) fn timed_out(fabric: &Fabric, member: Rank, id: SegmentId) -> Error {
-    FabricError::timed_out(fabric.membership(), format!("joining group {id} with"), member, LIMIT).into()
+/// How long a word of a member that may have come is waited for: it may stand still meanwhile.
+pub(super) fn limit(fabric: &Fabric) -> Duration {
+    LIMIT.max(fabric.membership().answer_limit())
+}
+
+pub(super) fn timed_out(fabric: &Fabric, member: Rank, id: SegmentId, limit: Duration) -> Error {
+    FabricError::timed_out(fabric.membership(), format!("joining group {id} with"), member, limit).into()
 }

@@ -30,7 +30,7 @@ use self::words::Words;
 
 use super::{Connection, RemoteStore};
 
-/// Names the program that starts commands on other hosts, with options if need be.
+/// Names the program that starts commands on other hosts, with options if need be, quoted as for a shell.
 const COMMAND_VARIABLE: &str = "SVMIO_RSH";
 /// It asks for nothing, and a host that does not answer is given up after some ten seconds.
 const DEFAULT_COMMAND: &str =
@@ -57,6 +57,16 @@ pub enum LaunchError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// What starts commands on other hosts is no command.
+    #[error(
+        "{place}={command}: a quotation mark has no counterpart, or nothing follows a backslash (quote as for a shell)"
+    )]
+    BadCommand {
+        /// The variable or the option.
+        place: &'static str,
+        /// What it says.
+        command: String,
+    },
     /// A variable has to tell a time and does not.
     #[error("{variable}={value}: {problem} (a time is told like 90s, 10m or 1h)")]
     NoTime {
@@ -80,7 +90,7 @@ impl LaunchError {
             LaunchError::NotStarted { ref host, .. } => {
                 Error::OnHost { host: host.clone(), kind: ErrorKind::Other, message: self.to_string() }
             }
-            LaunchError::BadHost { .. } | LaunchError::NoTime { .. } => {
+            LaunchError::BadHost { .. } | LaunchError::BadCommand { .. } | LaunchError::NoTime { .. } => {
                 Error::Settings { problem: self.to_string() }
             }
         }
@@ -90,8 +100,8 @@ impl LaunchError {
 /// How stores of other hosts are reached.
 #[derive(Debug)]
 pub struct StoreLauncher {
-    /// What starts a command on a host, with its options.
-    command: String,
+    /// What starts a command on a host, with its options: its words.
+    command: Vec<String>,
     /// What the shell of a host is given.
     serving: Vec<u8>,
     patience: Patience,
@@ -102,12 +112,12 @@ pub struct StoreLauncher {
 
 impl StoreLauncher {
     /// Stores that `program` serves, which is svmio's tool as it is called on the hosts: in `directory` there, or where
-    /// svmio has them by itself. `command` starts commands on hosts, with options if need be; by default what
-    /// `SVMIO_RSH` says, or `ssh`. What is said beside the answers goes line by line to `pass_on`, with the host's
-    /// name.
+    /// svmio has them by itself. `command` starts commands on hosts, with options if need be, quoted as for a shell; by
+    /// default what `SVMIO_RSH` says, or `ssh`. What is said beside the answers goes line by line to `pass_on`, with
+    /// the host's name.
     ///
     /// # Errors
-    /// [`LaunchError::NoTime`], of `SVMIO_HOSTS_TIMEOUT`.
+    /// [`LaunchError::BadCommand`]; [`LaunchError::NoTime`], of `SVMIO_HOSTS_TIMEOUT`.
     pub fn new(
         program: &OsStr,
         command: Option<&str>,
@@ -115,7 +125,11 @@ impl StoreLauncher {
         pass_on: fn(host: &str, line: &str),
     ) -> Result<StoreLauncher, LaunchError> {
         let inherited = std::env::var(COMMAND_VARIABLE).ok().filter(|value| !value.trim().is_empty());
-        let command = command.map(str::to_owned).or(inherited).unwrap_or_else(|| DEFAULT_COMMAND.to_owned());
+        let command = match (command, &inherited) {
+            (Some(option), _) => words_of("--launcher", option)?,
+            (None, Some(variable)) => words_of(COMMAND_VARIABLE, variable)?,
+            (None, None) => DEFAULT_COMMAND.split(' ').map(str::to_owned).collect(),
+        };
         let patience = Patience::from_environment()?;
         let serving = serving_command(program, directory);
         let launcher = StoreLauncher {
@@ -167,10 +181,10 @@ impl StoreLauncher {
     }
 
     fn start(&self, host: &str) -> Result<Connection, LaunchError> {
-        let mut words = self.command.split_whitespace();
-        let program = words.next().unwrap_or("ssh");
+        let (program, options) =
+            self.command.split_first().map_or(("ssh", &[][..]), |(program, options)| (program, options));
         let mut starting = Command::new(program);
-        starting.args(words).arg(host).arg(OsStr::from_bytes(&self.serving));
+        starting.args(options).arg(host).arg(OsStr::from_bytes(&self.serving));
         if !self.hands_preloads_on {
             starting.env_remove("LD_PRELOAD");
         }
@@ -197,9 +211,14 @@ impl StoreLauncher {
     }
 }
 
+/// The words of a command, as a shell splits them.
+fn words_of(place: &'static str, command: &str) -> Result<Vec<String>, LaunchError> {
+    shlex::split(command).ok_or_else(|| LaunchError::BadCommand { place, command: command.to_owned() })
+}
+
 /// Whether it is ssh, or wraps it, and is told to ask for nothing.
-fn asks_nobody(command: &str) -> bool {
-    command.to_ascii_lowercase().contains("batchmode=yes")
+fn asks_nobody(command: &[String]) -> bool {
+    command.iter().any(|word| word.to_ascii_lowercase().contains("batchmode=yes"))
 }
 
 /// Whether this process is of the group that may read from the terminal.
@@ -296,10 +315,10 @@ mod tests {
     #[test]
     fn what_asks_nobody_is_known() {
         for command in [DEFAULT_COMMAND, "ssh -p 22 -oBatchMode=yes", "ssh -o batchmode=yes"] {
-            assert!(asks_nobody(command), "{command}");
+            assert!(asks_nobody(&words_of("", command).unwrap()), "{command}");
         }
         for command in ["ssh", "ssh -o BatchMode=no", "srun -w"] {
-            assert!(!asks_nobody(command), "{command}");
+            assert!(!asks_nobody(&words_of("", command).unwrap()), "{command}");
         }
     }
 

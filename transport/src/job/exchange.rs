@@ -78,6 +78,7 @@ fn failed(problem: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::time::Duration;
 
     use super::*;
     use crate::job::Job;
@@ -138,6 +139,33 @@ mod tests {
         let error = Job::by_exchange(&mut exchange, Settings::default()).unwrap_err().to_string();
         assert!(error.contains("use the same svmio"), "{error}");
         assert_eq!(exchange.rounds, 2, "one for the invitation, one for the way to rank 0");
+    }
+
+    #[test]
+    fn who_does_not_reach_rank_0_is_told_what_to_set() {
+        struct Deaf(Vec<u8>);
+        impl Exchange for Deaf {
+            fn rank(&self) -> Rank {
+                Rank(1)
+            }
+
+            fn size(&self) -> u32 {
+                2
+            }
+
+            fn all_gather(&mut self, ours: &[u8]) -> Result<Vec<Vec<u8>>> {
+                Ok(vec![std::mem::take(&mut self.0), ours.to_vec()])
+            }
+        }
+        let mut exchange = Deaf(invitation(VERSION, JobSecret::random().unwrap().to_hex()));
+        let mut settings = Settings::default();
+        settings.start.limit = Duration::from_millis(200);
+        let error = Job::by_exchange(&mut exchange, settings).unwrap_err().to_string();
+        assert!(
+            error.contains("was not reached within 200ms") && error.contains("SVMIO_START_ADDRESS"),
+            "{error}"
+        );
+        assert!(!error.contains("SVMIO_JOB_MASTER"), "{error}");
     }
 
     /// Two at which nobody listens.

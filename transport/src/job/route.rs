@@ -6,7 +6,7 @@
 //! and the processes beside it, which reach it at any of them, are reached there as well.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::exchange::Exchange;
@@ -25,13 +25,30 @@ pub(super) fn candidates(listener: &TcpListener) -> Result<Vec<SocketAddr>> {
     }
     let mut addresses: Vec<_> = interfaces()?
         .into_iter()
-        .filter(|ip| !ip.is_loopback() && ip.is_ipv4() == ours.is_ipv4())
+        .filter(|ip| is_reached_from_elsewhere(ip) && ip.is_ipv4() == ours.is_ipv4())
         .map(|ip| SocketAddr::new(ip, ours.port()))
         .collect();
     if addresses.is_empty() {
-        addresses.push(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), ours.port()));
+        let loopback = match ours {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        addresses.push(SocketAddr::new(loopback, ours.port()));
     }
     Ok(addresses)
+}
+
+/// The address to listen at for all interfaces: that of IPv6 only where this machine is reached by no other.
+pub(super) fn everywhere() -> Result<IpAddr> {
+    let ways: Vec<_> = interfaces()?.into_iter().filter(is_reached_from_elsewhere).collect();
+    let is_of_ipv6 = !ways.is_empty() && ways.iter().all(IpAddr::is_ipv6);
+    Ok(if is_of_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() })
+}
+
+/// Whether an address of an interface may lead here from another machine. One of a link of IPv6 does not say by which
+/// link.
+fn is_reached_from_elsewhere(ip: &IpAddr) -> bool {
+    !ip.is_loopback() && !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
 /// In which order this process is to try rank 0's `addresses`, and at which of them other machines reach rank 0's, as

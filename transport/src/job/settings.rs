@@ -21,7 +21,7 @@ pub struct StartSettings {
     #[serde(with = "duration")]
     pub finish_limit: Duration,
     /// Host name or address at which rank 0 listens when the processes find each other by the program's own
-    /// exchange; empty: at all interfaces.
+    /// exchange; empty: at all interfaces, by IPv6 only where there is no address of IPv4 but the loopback's.
     pub address: String,
 }
 

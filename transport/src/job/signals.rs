@@ -118,12 +118,12 @@ fn suspend_defaults() -> std::io::Result<Vec<i32>> {
         let apply = Apply::default();
         for signal in ALWAYS_WATCHED {
             // In this order: the first signal finds the flag unset and sets it, the second one finds it set.
-            flag::register_conditional_default(signal, Arc::clone(&apply.again))?;
+            handlers::register_ending(signal, Arc::clone(&apply.again))?;
             flag::register(signal, Arc::clone(&apply.again))?;
         }
         let mut watched = ALWAYS_WATCHED.to_vec();
         if handlers::has_default_action(SIGHUP) {
-            flag::register_conditional_default(SIGHUP, Arc::clone(&apply.unwatched))?;
+            handlers::register_ending(SIGHUP, Arc::clone(&apply.unwatched))?;
             watched.push(SIGHUP);
         }
         defaults.apply = Some(apply);
@@ -159,7 +159,5 @@ pub(super) fn end_process(signal: u8, fabric: Option<&Fabric>) {
             let _ = is_closed.recv_timeout(CLOSING);
         }
     }
-    // A signal that does nothing by default, or another reason why it came back.
-    let _ = low_level::emulate_default_handler(signal.into());
-    std::process::exit(128 + i32::from(signal));
+    handlers::end_by(signal.into());
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::door::{self, Door};
 use super::link::Link;
-use super::place::{Master, Place};
+use super::place::{MASTER, Master, Place};
 use super::poller::{Poller, Token};
 use super::roll::Roll;
 use super::route;
@@ -20,6 +20,9 @@ use crate::units::Rank;
 mod register;
 
 pub(super) use register::{connect, register};
+
+/// Where rank 0 listens before an exchange.
+const ADDRESS: &str = "SVMIO_START_ADDRESS";
 
 /// How long the master takes to tell those who came that the job does not start.
 const PARTING: Duration = Duration::from_secs(1);
@@ -71,27 +74,36 @@ pub(super) fn listen(master: Master) -> Result<TcpListener> {
     Ok(listener)
 }
 
+/// The same before an exchange, at a host name or an address of the settings.
+pub(super) fn listen_for_exchange(address: &str) -> Result<TcpListener> {
+    let way_out = format!(
+        "{ADDRESS} is to be the name or an address of rank 0's host that the others reach, or :: for all interfaces"
+    );
+    let listener = bind_at(&format!("{address}:0"), &way_out)?;
+    door::lengthen_backlog(&listener)?;
+    Ok(listener)
+}
+
 fn bind(master: Master) -> Result<TcpListener> {
-    let at = match master {
-        Master::Listening(listener) => return Ok(listener),
-        Master::At(at) => at,
-        Master::Known(addresses) => {
-            return TcpListener::bind(&addresses[..])
-                .map_err(|problem| failed(format!("rank 0 cannot listen at {addresses:?}: {problem}")));
-        }
-    };
+    match master {
+        Master::Listening(listener) => Ok(listener),
+        Master::At(at) => bind_at(&at, &format!("choose another {MASTER}")),
+        Master::Known(addresses) => TcpListener::bind(&addresses[..])
+            .map_err(|problem| failed(format!("rank 0 cannot listen at {addresses:?}: {problem}"))),
+    }
+}
+
+fn bind_at(at: &str, way_out: &str) -> Result<TcpListener> {
     let deadline = Instant::now() + BIND_LIMIT;
     loop {
-        match TcpListener::bind(&at) {
+        match TcpListener::bind(at) {
             Ok(listener) => return Ok(listener),
             // A process that looked for us too early may hold the port for a moment.
             Err(problem) if problem.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(problem) => {
-                return Err(failed(format!(
-                    "rank 0 cannot listen at {at}: {problem}; choose another SVMIO_JOB_MASTER"
-                )));
+                return Err(failed(format!("rank 0 cannot listen at {at}: {problem}; {way_out}")));
             }
         }
     }

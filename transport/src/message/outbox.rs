@@ -11,10 +11,14 @@ use super::link::{Hearers, Link};
 use super::ring::{Promises, Target, Writer};
 use crate::error::{Error, Result};
 use crate::segment::RemoteSegment;
-use crate::units::{Interrupt, Rank, Time};
+use crate::units::{Interrupt, Rank};
 
-/// How long a peer may take to open its messenger.
+/// How long a peer that answers may take to open its messenger.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// The most that counts of the time from one question to the next: longer ones mean that the peer, or this process,
+/// stood still, and opened nothing meanwhile.
+const LONGEST_ROUND: Duration = Duration::from_millis(100);
 
 /// How long is waited before a peer that has no messenger yet is asked again: doubled each time up to the second.
 const PATIENCE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
@@ -158,10 +162,14 @@ pub(super) fn staging_offset(size: u64, buffer: u32) -> u64 {
 /// it; others may start later than this process, or close the messenger before late, and are waited for.
 fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
     let (context, peer) = (&link.context, link.peer);
-    let give_up = context.fabric.now().after(LIMIT);
     let mut patience = PATIENCE[0];
+    let (mut waited, mut asked) = (Duration::ZERO, context.fabric.now());
     loop {
-        match connect_once(context, peer, role, give_up) {
+        let found = connect_once(context, peer, role);
+        let now = context.fabric.now();
+        waited += now.since(asked).min(LONGEST_ROUND);
+        asked = now;
+        match found {
             Err(Error::UnknownSegment { .. }) if was_heard => {
                 let error = match role {
                     Role::Inbox => context.has_closed(peer),
@@ -171,14 +179,14 @@ fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, S
                 let has_said_so = || link.peer_has_left() || link.signs.control.has_arrived();
                 return Err(context.unless_disturbed(peer, error, has_said_so));
             }
-            Err(Error::UnknownSegment { .. }) if context.fabric.now() >= give_up => {
+            Err(Error::UnknownSegment { .. }) if waited >= LIMIT => {
                 let problem = format!(
                     "it has opened none within {LIMIT:?}, or has no memory for its buffers; is it started with the \
                      same program, and does it open this port?"
                 );
                 return Err(context.no_messenger(peer, problem));
             }
-            Ok(Found::Earlier) if context.fabric.now() >= give_up => {
+            Ok(Found::Earlier) if waited >= LIMIT => {
                 let problem = format!(
                     "it has not closed an earlier one within {LIMIT:?}, or has opened fewer than this process; does it \
                      open this port as often?"
@@ -211,8 +219,10 @@ enum Found {
     Later,
 }
 
-fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Result<Found> {
+fn connect_once(context: &Context, peer: Rank, role: Role) -> Result<Found> {
     let fabric = &context.fabric;
+    let limit = fabric.membership().answer_limit();
+    let give_up = fabric.now().after(limit);
     let id = context.segment(role, fabric.rank());
     let segment = fabric.connect(peer, id)?;
     let mut header = [0; HEADER];
@@ -240,8 +250,9 @@ fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Res
         }
         if fabric.now() >= give_up {
             let doing = format!("reading the header of segment {id} of");
-            return Err(Error::timed_out(fabric.membership(), doing, peer, LIMIT));
+            return Err(Error::timed_out(fabric.membership(), doing, peer, limit));
         }
+        context.check(peer)?;
         context.back_end().sleep(PATIENCE[0]);
     }
 }

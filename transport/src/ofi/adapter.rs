@@ -17,13 +17,13 @@ use super::groups::{Group, Scratch};
 use super::peers::Peer;
 use super::probes::{Anchor, Probe};
 use super::questions::Questions;
-use super::stopwatch::{STEP, Stopwatch};
 use super::sys::library;
 use super::waiters::{Interrupts, Waiters};
 use crate::back_end::{ConnectionId, MemoryKey, Place, Remote};
 use crate::capabilities::Capabilities;
 use crate::error::{Error, Result};
 use crate::membership::Membership;
+use crate::stopwatch::{STEP, Stopwatch};
 use crate::units::{Rank, Time};
 
 /// How long a waiter polls before it sleeps. A round trip over a fast network takes some ten µs; what takes longer is

@@ -11,11 +11,11 @@ use super::attendant::Task;
 use super::endpoint::{Endpoint, Part, Posted};
 use super::groups::{SCRATCH, Scratch};
 use super::sources::Source;
-use super::stopwatch::Stopwatch;
 use crate::dma::{Completion, Direction, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::Membership;
 use crate::memory::UserMemory;
+use crate::stopwatch::Stopwatch;
 use crate::units::Rank;
 
 use self::steps::{Step, may_overlap};

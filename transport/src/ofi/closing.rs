@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::adapter::Adapter;
 use super::attendant::Task;
-use super::stopwatch::Stopwatch;
 use super::wire::Message;
+use crate::stopwatch::Stopwatch;
 
 /// How long closing waits for what has been sent to arrive while no sign comes that any of it does. What a network has
 /// taken already shows none until all of it is there, nor does a peer whose turn on the processor does not come.

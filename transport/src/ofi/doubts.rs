@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Token};
 use super::endpoint::Endpoint;
-use super::stopwatch::Stopwatch;
 use super::wire::Message;
+use crate::stopwatch::Stopwatch;
 use crate::units::Rank;
 
 /// How long a peer has to answer over a new connection. That takes some ms, on a busy machine more; a false alarm would

@@ -47,9 +47,9 @@ use super::adapter::{Adapter, Token};
 use super::domain::Registration;
 use super::endpoint::Endpoint;
 use super::probes::Probe;
-use super::stopwatch::STEP;
 use crate::back_end::Drain;
 use crate::memory::SharedMemory;
+use crate::stopwatch::STEP;
 use crate::units::Rank;
 
 /// How long is tried to make a connection. With a peer that lives it takes some ms, on a busy machine more; nobody but

@@ -70,7 +70,7 @@ impl Default for OfiSettings {
 
 impl OfiSettings {
     /// After how long without an answer a peer is given up.
-    pub(super) fn answer_limit(&self) -> Duration {
+    pub(crate) fn answer_limit(&self) -> Duration {
         Duration::from_secs(u64::from(self.answer_seconds))
     }
 

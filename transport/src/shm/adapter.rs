@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::back_end::{
     BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Respondent, Sequence,
@@ -25,9 +25,6 @@ use super::reach::Registered;
 use super::threads;
 use super::waiting;
 use super::wire::Wanted;
-
-/// How long a peer may take to hand out its control segment when it is rung for the first time.
-const CONTROL_LIMIT: Duration = Duration::from_secs(30);
 
 /// A process's adapter. Dropping it closes it.
 pub(super) struct Adapter(Arc<Process>);
@@ -94,11 +91,9 @@ impl BackEnd for Adapter {
         let memory = if owner == process.membership.rank() {
             process.exports.find(owner, id).map(|export| export.memory)
         } else {
-            let began = Instant::now();
             // Whoever writes there will ring.
             process.control_of(owner, limit)?;
-            let left = limit.saturating_sub(began.elapsed());
-            let storage = process.ask_for_memory(owner, Wanted::Segment(id), left)?;
+            let storage = process.ask_for_memory(owner, Wanted::Segment(id), limit)?;
             storage.map(|storage| storage.map(&format!("segment {id} of rank {owner}"))).transpose()?
         };
         let memory = memory.ok_or(Error::UnknownSegment { owner, id })?;
@@ -183,7 +178,7 @@ impl BackEnd for Adapter {
 
     #[inline]
     fn ring(&self, peer: Rank) -> Result<()> {
-        self.0.control_of(peer, CONTROL_LIMIT)?.bell.ring();
+        self.0.control_of(peer, self.0.membership.answer_limit())?.bell.ring();
         Ok(())
     }
 
@@ -191,7 +186,7 @@ impl BackEnd for Adapter {
         if peer == self.0.membership.rank() {
             return self.0.control.get().trigger(interrupt);
         }
-        self.0.control_of(peer, CONTROL_LIMIT)?.trigger(interrupt)
+        self.0.control_of(peer, self.0.membership.answer_limit())?.trigger(interrupt)
     }
 
     fn wait_interrupt(&self, interrupt: Interrupt, deadline: Option<Time>) -> Result<u64> {

@@ -17,6 +17,7 @@ use rustix::net::{
 
 use crate::error::{Error, Result};
 use crate::membership::Membership;
+use crate::stopwatch::Stopwatch;
 use crate::units::Rank;
 
 use super::storage::Storage;
@@ -53,7 +54,7 @@ pub(super) struct Question<'a> {
     pub(super) owner: Rank,
     pub(super) address: &'a Address,
     pub(super) greeting: Greeting,
-    /// How long the peer may take.
+    /// How long the peer may take. What this process stands still meanwhile does not count.
     pub(super) limit: Duration,
 }
 
@@ -63,11 +64,11 @@ impl Question<'_> {
     /// # Errors
     /// `PeerLost`, `TimedOut`, `Wire`, `System`.
     pub(super) fn ask(&self) -> Result<Reply> {
-        let deadline = Instant::now().checked_add(self.limit);
+        let mut stopwatch = Stopwatch::new(Instant::now());
         let (mut first_dropped, mut first_short) = (None, None);
         loop {
             self.membership.check(self.owner)?;
-            match self.attempt(deadline)? {
+            match self.attempt(&mut stopwatch)? {
                 Attempt::Answered(reply) => return Ok(reply),
                 Attempt::Refused => return Err(self.lost("nothing listens at its address any more")),
                 // A process that is being taken down accepts and hangs up for a while; then nobody listens any more,
@@ -87,13 +88,17 @@ impl Question<'_> {
                 }
                 Attempt::Silent => {}
             }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if self.left(&mut stopwatch).is_zero() {
                 return Err(self.timed_out());
             }
         }
     }
 
-    fn attempt(&self, deadline: Option<Instant>) -> Result<Attempt> {
+    fn left(&self, stopwatch: &mut Stopwatch) -> Duration {
+        self.limit.saturating_sub(stopwatch.look(Instant::now()))
+    }
+
+    fn attempt(&self, stopwatch: &mut Stopwatch) -> Result<Attempt> {
         let failed = |error: Errno| Error::system(self.with_whom(), error);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None) {
@@ -119,11 +124,13 @@ impl Question<'_> {
             Err(error) => return Err(failed(error)),
         }
         loop {
-            let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = self.left(stopwatch);
+            if left.is_zero() {
+                return Ok(Attempt::Silent);
+            }
             let slice = left.min(SLICE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: slice.subsec_nanos().into() };
             match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) if left <= slice => return Ok(Attempt::Silent),
                 Ok(0) | Err(Errno::INTR) => self.membership.check(self.owner)?,
                 Ok(_) => return self.receive(&socket),
                 Err(error) => return Err(failed(error)),

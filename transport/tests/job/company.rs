@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use svmio_transport::Rank;
 use svmio_transport::job::{Job, Launcher, Running, Streams};
+use svmio_transport::message::{Messenger, Port};
 
 /// Names the socket that a process connects to.
 const SOCKET: &str = "SVMIO_TEST_SOCKET";
@@ -124,18 +125,23 @@ impl Company {
 
     /// Has one finish, and waits until it sleeps there, as the others have not.
     pub(crate) fn await_within_finish(&mut self, rank: u32) {
+        self.await_within(rank, "finish", libc::SYS_futex);
+    }
+
+    /// Has one carry out `order`, and waits until it sleeps there in a system call of this number.
+    pub(crate) fn await_within(&mut self, rank: u32, order: &str, number: libc::c_long) {
         let thread = self.some(&[rank], "thread").remove(0);
         let process = self.running.pids()[rank as usize];
-        self.tell(&[rank], "finish");
+        self.tell(&[rank], order);
         let deadline = Instant::now() + PATIENCE;
         loop {
             // As long as it does not sleep, the file says just so; and while it waits for an order, it reads a socket.
             let path = format!("/proc/{process}/task/{thread}/syscall");
             let system_call = std::fs::read_to_string(path).unwrap();
-            if system_call.split(' ').next() == Some(&libc::SYS_futex.to_string()) {
+            if system_call.split(' ').next() == Some(&number.to_string()) {
                 return;
             }
-            assert!(Instant::now() < deadline, "rank {rank} is not within finish: {system_call}");
+            assert!(Instant::now() < deadline, "rank {rank} is not within {order}: {system_call}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -227,6 +233,13 @@ fn obey(place: &mut Option<Job>, order: &str) -> String {
             await_disturbance(&job, || job.membership().check_job().is_err());
             job.membership().check_job().map_or_else(|error| error.to_string(), |()| "goes on".into())
         }
+        // A message to that rank, and one from it.
+        "send" => told(messenger(&job).and_then(|messenger| messenger.send(Rank(number as u32), b"hello"))),
+        "receive" => {
+            let receive =
+                |messenger: Messenger| messenger.receive(Rank(number as u32), &mut [0; 5]).map(|_| ());
+            told(messenger(&job).and_then(receive))
+        }
         // That of this process which carries out orders.
         "thread" => rustix::thread::gettid().to_string(),
         // Processor time of this process, in microseconds.
@@ -238,6 +251,14 @@ fn obey(place: &mut Option<Job>, order: &str) -> String {
     };
     *place = Some(job);
     answer
+}
+
+fn messenger(job: &Job) -> svmio_transport::Result<Messenger> {
+    Messenger::open(job.fabric(), Port::FIRST, &job.settings().messages)
+}
+
+fn told(done: svmio_transport::Result<()>) -> String {
+    done.map_or_else(|error| error.to_string(), |()| "done".into())
 }
 
 fn await_disturbance(job: &Job, suits: impl Fn() -> bool) {

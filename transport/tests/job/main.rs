@@ -6,7 +6,9 @@
 mod company;
 mod dying;
 mod ending;
+mod exchange;
 mod large;
 mod leaving;
+mod standing;
 mod starting;
 mod threads;

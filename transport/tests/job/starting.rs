@@ -2,13 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use svmio_transport::job::{Exchange, Job, Master, Place};
+use svmio_transport::job::{Job, Master, Place};
 use svmio_transport::settings::{FabricChoice, Settings};
 use svmio_transport::{Error, JobSecret, Rank, Result, SegmentId, back_end::Backing};
 
+use crate::exchange::Board;
 use crate::threads::{Meeting, finish_all, quick, together, within_some_limit};
 
 fn problem(result: Result<Job>) -> String {
@@ -19,7 +20,7 @@ fn problem(result: Result<Job>) -> String {
 }
 
 /// Whether a write of rank 0 to the last one arrives, and nodes are known.
-fn is_a_job(jobs: &[Job]) {
+pub(crate) fn is_a_job(jobs: &[Job]) {
     let (first, last) = (&jobs[0], &jobs[jobs.len() - 1]);
     let id = SegmentId::new(7, 7);
     let segment = last.fabric().create(id, &Backing::Anonymous { length: 64 }).unwrap();
@@ -92,6 +93,26 @@ fn three_name_the_two_who_do_not_come(limit: Duration) -> bool {
 #[test]
 fn who_never_comes_is_named_by_all() {
     assert!(within_some_limit(three_name_the_two_who_do_not_come));
+}
+
+/// Rank 0 starts later than the others would wait for its word beyond their own limit.
+#[test]
+fn who_never_comes_is_named_by_all_though_rank_0_comes_late() {
+    let meeting = Meeting::new(3);
+    let mut settings = quick();
+    settings.start.limit = Duration::from_secs(7);
+    let problems = together([0, 1].map(|rank| {
+        let (place, settings) = (meeting.place(rank), settings.clone());
+        move || {
+            if rank == 0 {
+                std::thread::sleep(Duration::from_secs(6));
+            }
+            problem(Job::start(place, settings))
+        }
+    }));
+    for problem in &problems {
+        assert!(problem.starts_with("2 of 3 came; missing is rank 2 within 7s: "), "{problems:?}");
+    }
 }
 
 #[test]
@@ -335,45 +356,12 @@ fn of_who_called_and_came_no_further_it_is_told_how_far() {
     assert!(within_some_limit(who_gets_stuck_is_told_of));
 }
 
-/// An exchange between threads.
-struct Board {
-    rank: Rank,
-    contributions: Arc<Mutex<Vec<Vec<u8>>>>,
-    barrier: Arc<Barrier>,
-}
-
-impl Exchange for Board {
-    fn rank(&self) -> Rank {
-        self.rank
-    }
-
-    fn size(&self) -> u32 {
-        self.contributions.lock().unwrap().len() as u32
-    }
-
-    fn all_gather(&mut self, ours: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.contributions.lock().unwrap()[self.rank.index()] = ours.to_vec();
-        self.barrier.wait();
-        Ok(self.contributions.lock().unwrap().clone())
-    }
-}
-
-fn by_exchange(size: u32, settings: &Settings) -> Vec<Result<Job>> {
-    let contributions = Arc::new(Mutex::new(vec![Vec::new(); size as usize]));
-    let barrier = Arc::new(Barrier::new(size as usize));
-    together((0..size).map(|rank| {
-        let mut board =
-            Board { rank: Rank(rank), contributions: contributions.clone(), barrier: barrier.clone() };
-        move || Job::by_exchange(&mut board, settings.clone())
-    }))
-}
-
 #[test]
 fn processes_that_know_each_other_meet_by_their_own_exchange() {
     for address in ["", "127.0.0.1"] {
         let mut settings = quick();
         settings.start.address = address.into();
-        let jobs: Vec<_> = by_exchange(4, &settings).into_iter().map(Result::unwrap).collect();
+        let jobs: Vec<_> = Board::new(4).start(&settings).into_iter().map(Result::unwrap).collect();
         is_a_job(&jobs);
         finish_all(jobs).into_iter().for_each(Result::unwrap);
     }
@@ -381,9 +369,13 @@ fn processes_that_know_each_other_meet_by_their_own_exchange() {
 
 #[test]
 fn when_rank_0_cannot_listen_nobody_waits_in_the_exchange() {
-    let mut settings = quick();
-    settings.start.address = "203.0.113.1".into();
-    let texts: Vec<_> = by_exchange(3, &settings).into_iter().map(problem).collect();
-    assert!(texts[0].contains("cannot listen at 203.0.113.1:0"), "{}", texts[0]);
-    assert!(texts[1].contains("rank 0 could not begin to listen"), "{}", texts[1]);
+    for address in ["203.0.113.1", "no.host.invalid"] {
+        let mut settings = quick();
+        settings.start.address = address.into();
+        let texts: Vec<_> = Board::new(3).start(&settings).into_iter().map(problem).collect();
+        assert!(texts[0].contains(&format!("cannot listen at {address}:0")), "{}", texts[0]);
+        assert!(texts[0].contains("SVMIO_START_ADDRESS is to be"), "{}", texts[0]);
+        assert!(!texts[0].contains("SVMIO_JOB_MASTER"), "{}", texts[0]);
+        assert!(texts[1].contains("rank 0 could not begin to listen"), "{}", texts[1]);
+    }
 }

@@ -14,7 +14,7 @@ use svmio_transport::back_end::{BackEnd, Backing};
 use svmio_transport::futex::Ordering;
 use svmio_transport::{Fabric, Rank, RemoteSegment, SegmentId, SharedMemory, Time};
 
-use super::LIMIT;
+use super::limit;
 use crate::executor::error::{Error, Result};
 use crate::executor::network::Fabrics;
 
@@ -27,9 +27,6 @@ const MAGIC: u64 = 0x6772_6176_6573_746f;
 const RANK_AT: usize = 8;
 const BYTES_AT: usize = 16;
 const REASON_AT: usize = 24;
-
-/// How long it stays: who came just before it stood there waits no longer.
-const STAY: Duration = LIMIT.saturating_mul(2);
 
 /// How long writing one may take.
 const WRITING: Duration = Duration::from_secs(1);
@@ -55,7 +52,8 @@ pub(super) fn leave(fabrics: &Fabrics, id: SegmentId, error: &Error) {
         let backing = Backing::Anonymous { length: LENGTH as u64 };
         let Ok(memory) = back_end.create(id, &backing) else { continue };
         // Before it is written: it is taken away, whatever comes of that.
-        let until = fabric.now().after(STAY);
+        // Who came just before it stood there waits no longer.
+        let until = fabric.now().after(limit(fabric).saturating_mul(2));
         standing().push(Gravestone { back_end: Arc::downgrade(back_end), id, until });
         // It has room for all of it.
         let _ = inscribe(&memory, rank, &reason);

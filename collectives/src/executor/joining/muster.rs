@@ -8,7 +8,7 @@ use svmio_transport::back_end::Wait;
 use svmio_transport::futex::Ordering;
 use svmio_transport::{Error as FabricError, Fabric, Rank, SegmentId};
 
-use super::{Joined, LIMIT, LINE, distances, timed_out};
+use super::{Joined, LINE, distances, limit, timed_out};
 use crate::executor::error::Result;
 
 /// After how long a member that waits looks for a gravestone: at first, and at most. A look costs as much as
@@ -69,7 +69,8 @@ impl Joined {
         // Any of them: one that is not lost itself may have left because another one is.
         let check = || members.iter().try_for_each(|&member| fabric.membership().check(member));
         let [mut pause, longest] = LOOKS;
-        let deadline = fabric.now().after(LIMIT);
+        let limit = limit(fabric);
+        let deadline = fabric.now().after(limit);
         loop {
             let look = fabric.now().after(pause).min(deadline);
             let mut ready = || has_told() || check().is_err();
@@ -85,7 +86,7 @@ impl Joined {
                 Err(error) => return Err(error.into()),
             }
             if fabric.now() >= deadline {
-                return Err(timed_out(fabric, teller, id));
+                return Err(timed_out(fabric, teller, id, limit));
             }
             pause = (2 * pause).min(longest);
         }

@@ -291,7 +291,8 @@ impl Meeting {
         let has_told = || self.ground.word(flag) > 0;
         let refusal = || self.ground.refusal(flag);
         let check = || self.neighbours.iter().try_for_each(|&rank| self.job.membership().check(rank));
-        let deadline = Some(self.job.now().after(joining::LIMIT));
+        let limit = joining::limit(&self.job);
+        let deadline = Some(self.job.now().after(limit));
         let mut ready = || has_told() || refusal().is_some() || check().is_err();
         let _ = self.job.wait_until(Wait { deadline, attends: None, ready: &mut ready });
         // Who has told something and left since has told it.
@@ -304,7 +305,7 @@ impl Meeting {
             return Err(Error::NotJoined { id: self.id, rank, reason });
         }
         check()?;
-        Err(joining::timed_out(&self.job, self.neighbours[flag.member], self.id))
+        Err(joining::timed_out(&self.job, self.neighbours[flag.member], self.id, limit))
     }
 
     /// Has nobody wait for this one, which gives up with `error`: others may be a round further, or could not be told.

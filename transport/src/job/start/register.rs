@@ -9,12 +9,12 @@ use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Offer, Started, failed};
+use super::{ADDRESS, Offer, Started, failed};
 use crate::error::{Error, Result};
 use crate::job::door::Door;
 use crate::job::greeting::{Greeting, knock};
 use crate::job::link::{Closing, Link};
-use crate::job::place::{Master, Place};
+use crate::job::place::{MASTER, Master, Place};
 use crate::job::poller::Poller;
 use crate::job::route;
 use crate::job::wire::{self, Frame, WireProblem};
@@ -44,7 +44,7 @@ pub(in crate::job) fn register(
     let deadline = Instant::now() + limit;
     let poller = Arc::new(Poller::new()?);
     let mut pause = Duration::from_millis(1);
-    let mut caller = Caller { place, known, offer, offered: None, poller, deadline };
+    let mut caller = Caller { place, known, offer, offered: None, poller, limit, deadline };
     let (mut calls, mut ended) = (0_u32, None);
     loop {
         let mut problem = String::new();
@@ -82,12 +82,23 @@ pub(in crate::job) fn register(
                 _ => "did not let this process in",
             };
             return Err(failed(format!(
-                "rank 0, the master, {doubt} within {limit:?} ({calls} calls; the last: {problem}); does it run, and is \
-                 SVMIO_JOB_MASTER right?"
+                "rank 0, the master, {doubt} within {limit:?} ({calls} calls; the last: {problem}); {}",
+                way_out(&place.master)
             )));
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(50));
+    }
+}
+
+/// What is to be done where the master is not reached.
+fn way_out(master: &Master) -> String {
+    match master {
+        Master::At(_) | Master::Listening(_) => format!("does it run, and is {MASTER} right?"),
+        Master::Known(_) => format!(
+            "does it run? Set {ADDRESS} to an address of rank 0's host that the others reach; its ports must be open \
+             to them"
+        ),
     }
 }
 
@@ -116,7 +127,9 @@ struct Caller<'a> {
     /// Made once, when it is known where this process is reached.
     offered: Option<Offer>,
     poller: Arc<Poller>,
-    /// Of the master, about.
+    /// How long the master waits for all.
+    limit: Duration,
+    /// Of this process: until then it calls.
     deadline: Instant,
 }
 
@@ -144,8 +157,8 @@ impl Caller<'_> {
         let door = listen(reached_at)?;
         let door = Door::new(&self.poller, door, &self.place.secret, self.place.size)?;
         let greeting = Greeting::begin(offer.hello(self.place, door.address()?))?;
-        let deadline = self.deadline + MARGIN;
-        Call { place: self.place, poller: Arc::clone(&self.poller), link, door, greeting }.wait(deadline)
+        let (place, poller, limit) = (self.place, Arc::clone(&self.poller), self.limit);
+        Call { place, poller, link, door, greeting, limit }.wait(self.deadline + MARGIN)
     }
 }
 
@@ -160,11 +173,13 @@ struct Call<'a> {
     link: Link,
     door: Door,
     greeting: Greeting,
+    /// How long the master waits for all.
+    limit: Duration,
 }
 
 impl Call<'_> {
     /// Waits until all have come.
-    fn wait(mut self, deadline: Instant) -> Result<Outcome> {
+    fn wait(mut self, mut deadline: Instant) -> Result<Outcome> {
         loop {
             let (frames, closing) = self.link.receive();
             let mut frames = frames.into_iter();
@@ -185,7 +200,13 @@ impl Call<'_> {
                         return Err(failed(format!("rank 0 refuses this process: {problem}")));
                     }
                     frame => match self.greeting.hear(frame, &mut self.link, &self.place.secret) {
-                        Ok(()) => self.link.set_limit(wire::largest_table(self.place.size)),
+                        Ok(()) => {
+                            self.link.set_limit(wire::largest_table(self.place.size));
+                            if self.greeting.is_welcome() {
+                                // The master may have begun to wait but now.
+                                deadline = deadline.max(Instant::now() + self.limit + MARGIN);
+                            }
+                        }
                         Err(problem) => return Ok(Outcome::Stranger(problem)),
                     },
                 }

@@ -4,27 +4,27 @@ use std::time::{Duration, Instant};
 
 /// The most that counts of the time between two looks: longer ones mean that this process stood still itself, and could
 /// not have seen what came. Who waits looks at least so often.
-pub(super) const STEP: Duration = Duration::from_millis(100);
+pub(crate) const STEP: Duration = Duration::from_millis(100);
 
 /// Counts the time that this process has waited, and not what it stood still.
-pub(super) struct Stopwatch {
+pub(crate) struct Stopwatch {
     waited: Duration,
     looked: Instant,
 }
 
 impl Stopwatch {
     /// It begins now.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { waited: Duration::ZERO, looked: now }
     }
 
     /// Counts the time since the last look; returns how much it is in all.
-    pub(super) fn look(&mut self, now: Instant) -> Duration {
+    pub(crate) fn look(&mut self, now: Instant) -> Duration {
         self.look_if(now, true)
     }
 
     /// The same, but the time since the last look counts only if `counts`.
-    pub(super) fn look_if(&mut self, now: Instant, counts: bool) -> Duration {
+    pub(crate) fn look_if(&mut self, now: Instant, counts: bool) -> Duration {
         if counts {
             self.waited += now.saturating_duration_since(self.looked).min(STEP);
         }
