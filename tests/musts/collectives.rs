@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
     ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
-    those_left_hear_of_a_loss,
+    those_left_hear_of_a_loss, while_a_communicator_is_freed,
 };
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
@@ -395,6 +395,11 @@ macro_rules! mpis {
             #[test]
             fn who_cannot_do_its_part_is_named() {
                 refused(Mpi::$mpi);
+            }
+
+            #[test]
+            fn one_of_a_communicator_being_freed_leaves_nothing() {
+                while_a_communicator_is_freed(Mpi::$mpi, "preload");
             }
 
             #[test]
