@@ -10,6 +10,7 @@ mod requests;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use svmio_adio::abi::Comm;
 use svmio_adio::abi::openmpi::OpenMpi;
 
 pub use requests::{Requests, complete_requests, give_requests};
@@ -49,6 +50,12 @@ pub fn hear_of_end() {
 pub(crate) fn hears_of_end() -> bool {
     // Relaxed: as above.
     HEARS_OF_END.load(Ordering::Relaxed)
+}
+
+/// Forgets what is kept of a communicator. To be called when it is gone, before its handle is given again: attributes
+/// that the program has of it may have done collectives after svmio's was gone.
+pub fn gone(comm: Comm<OpenMpi>) {
+    crate::kept::is_gone(comm);
 }
 
 /// Ends all groups. To be called by `MPI_Finalize` when the program's own attributes of `MPI_COMM_SELF` are gone.

@@ -169,6 +169,41 @@ static LAST: [AtomicPtr<Kept>; REMEMBERED] = [const { AtomicPtr::new(std::ptr::n
 thread_local! {
     /// Whether this thread is forming a group, in the course of which MPI may ask for collectives.
     static IS_FORMING: Cell<bool> = const { Cell::new(false) };
+
+    /// The innermost communicator that this thread has MPI free, or null.
+    static FREED: Cell<*const Freed> = const { Cell::new(std::ptr::null()) };
+}
+
+/// A communicator that MPI is about to free, and the one in the course of whose freeing it does.
+struct Freed {
+    number: u64,
+    outer: *const Freed,
+}
+
+impl Freed {
+    /// Whether this thread has MPI free the communicator of that number.
+    fn has(number: u64) -> bool {
+        let mut next = FREED.get();
+        // SAFETY: null, or one of a call of `freeing` that this thread is in.
+        while let Some(freed) = unsafe { next.as_ref() } {
+            if freed.number == number {
+                return true;
+            }
+            next = freed.outer;
+        }
+        false
+    }
+}
+
+/// Has MPI free `comm` by `body`. Attributes that the program has of it may do collectives when they go; when what is
+/// kept of it is gone, these are MPI's: an attribute that it is given then may stay for ever, and what is kept by it
+/// would be the next communicator's of this handle.
+pub(crate) fn freeing<A: Family, R>(comm: Comm<A>, body: impl FnOnce() -> R) -> R {
+    let freed = Freed { number: A::number(comm.0), outer: FREED.get() };
+    FREED.set(&raw const freed);
+    let outcome = body();
+    FREED.set(freed.outer);
+    outcome
 }
 
 /// Gives `body` what is kept of `comm`, of which a collective is called in that way; its group is formed now where it is
@@ -219,6 +254,14 @@ fn give_back(kept: &'static Kept) {
     all.nobodys.push(kept);
 }
 
+/// The communicator of that handle is gone, whatever has become of its attributes.
+pub(crate) fn is_gone<A: Family>(comm: Comm<A>) {
+    let kept = all().by_number.get(&A::number(comm.0)).copied();
+    if let Some(kept) = kept {
+        give_back(kept);
+    }
+}
+
 /// What attributes are looked for by, where `comm` can have one at this time.
 fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)> {
     // Relaxed: at its end, a program has but one thread that calls MPI.
@@ -236,7 +279,7 @@ fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)>
 fn find<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
     let number = A::number(comm.0);
     let known = all().by_number.get(&number).copied();
-    if known.is_some() {
+    if known.is_some() || Freed::has(number) {
         return known;
     }
     let (stock, keys) = ready(comm)?;

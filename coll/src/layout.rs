@@ -33,7 +33,7 @@ impl<A: Family> Layout<A> {
                 is_row: true,
             });
         }
-        if kind == Some(Kind::Null) {
+        if kind == Some(Kind::Null) || (kind.is_none() && !stock.is_datatype(datatype)) {
             return None;
         }
         let (size, extent) = (stock.mpi.type_size(datatype) as usize, stock.mpi.extent(datatype) as isize);

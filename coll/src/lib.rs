@@ -59,7 +59,8 @@
 //!
 //! What is left to MPI: all, where it takes buffers in the memory of devices, unless the user says that there are none;
 //! intercommunicators; communicators of one process or of several worlds; those of several nodes,
-//! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives. Of collectives
+//! unless the user wants them taken and a job can be formed; with a preload library, those that are being freed, once
+//! their group is gone; neighbourhood and persistent collectives. Of collectives
 //! that do not block also short ones, unless the user wants them taken; those of a communicator without a group, since
 //! forming one would wait; of several nodes, unless the user wants all taken; that reduce by an operation that MPI
 //! carries out; and, with MPICH, of programs that call MPI by several threads at the same time.

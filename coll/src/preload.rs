@@ -1,13 +1,16 @@
 //! What a preload library is made of: MPI's functions, of one family.
 
+mod freeing;
 mod large;
 
 use std::ffi::{CStr, c_int};
 
-use svmio_adio::library::Library;
+use svmio_adio::library::{Library, SymbolError};
 
 use crate::face;
 use crate::family::Family;
+
+pub use freeing::freeing;
 
 /// MPI's own function `symbol`, a name with its closing zero.
 ///
@@ -16,7 +19,20 @@ use crate::family::Family;
 pub unsafe fn stock<F: Copy>(symbol: &str) -> Option<F> {
     let symbol = CStr::from_bytes_with_nul(symbol.as_bytes()).ok()?;
     // SAFETY: the caller vouches for the type.
-    let function = Library::mpi().and_then(|library| unsafe { library.function(symbol) });
+    found(Library::mpi().and_then(|library| unsafe { library.function(symbol) }))
+}
+
+/// The function `symbol` of the next library that has it, or MPI's own, which is called `of_mpi`.
+///
+/// # Safety
+/// `F` is a function pointer of the type that both have.
+pub unsafe fn behind<F: Copy>(symbol: &CStr, of_mpi: &CStr) -> Option<F> {
+    // SAFETY: the caller vouches for the type.
+    found(unsafe { Library::behind(symbol, of_mpi) })
+}
+
+/// A function, or a word about it.
+fn found<F>(function: Result<F, SymbolError>) -> Option<F> {
     let missing = |problem| {
         svmio_logging::start();
         tracing::error!("{problem}");

@@ -1,6 +1,7 @@
 //! MPI's own functions, beyond those that files need.
 
 mod carrying;
+mod judging;
 mod messages;
 mod packing;
 
@@ -91,6 +92,7 @@ functions! {
     type_free = "PMPI_Type_free\0": fn(*mut Datatype<A>);
     reduce_local = "PMPI_Reduce_local\0": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>);
     op_commutative = "PMPI_Op_commutative\0": fn(Op<A>, *mut c_int);
+    allreduce = "PMPI_Allreduce\0": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>);
 }
 
 /// An MPI library, as collectives see it.
@@ -159,14 +161,6 @@ impl<A: Family> Stock<A> {
     #[inline]
     pub(crate) fn operator(&self, op: Op<A>) -> Option<Operator> {
         self.operators.iter().find(|(known, _)| known.0 == op.0).map(|(_, operator)| *operator)
-    }
-
-    /// Whether the operands of an operation may change places.
-    pub(crate) fn is_commutative(&self, op: Op<A>) -> bool {
-        let mut answer = 0;
-        // SAFETY: stores one integer; the program vouches for the operation.
-        let code = unsafe { (self.functions.op_commutative)(op, &raw mut answer) };
-        code == SUCCESS && answer != 0
     }
 
     /// `inout` becomes `left` ∘ `inout`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
     ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
-    those_left_hear_of_a_loss,
+    those_left_hear_of_a_loss, while_a_communicator_is_freed,
 };
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 use svmio_transport::job::WatchdogSettings;
@@ -398,6 +398,11 @@ macro_rules! mpis {
             }
 
             #[test]
+            fn one_of_a_communicator_being_freed_leaves_nothing() {
+                while_a_communicator_is_freed(Mpi::$mpi, "preload");
+            }
+
+            #[test]
             fn threads_do_not_disturb_each_other() {
                 threads(Mpi::$mpi);
             }
@@ -439,6 +444,23 @@ fn a_wrong_handle_is_told_by_mpi() {
         let scratch = Scratch::new();
         let output = Job::new(&scratch, &program, 2).collectives("preload").succeed();
         assert!(output.contains("told 3 times") && output.contains("MPI_Bcast"), "{output}");
+    }
+}
+
+/// Who has no datatype, or no operation, hears of it from the function that was called, by the handler of its
+/// communicator.
+#[test]
+fn an_unknown_datatype_or_operation_is_told_by_mpi() {
+    for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi, Mpi::WheelMpich, Mpi::WheelOpenMpi] {
+        let program = Program::c("collectives_unknown_handles", mpi);
+        for of in ["world", "copy"] {
+            let scratch = Scratch::new();
+            let job = Job::new(&scratch, &program, 2).collectives("preload").variable("SVMIO_STATS", "1");
+            let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).argument(of).succeed();
+            assert!(output.contains("all were told by MPI"), "{mpi}, {of}: {output}");
+            // Those of the datatype and the operation that are there.
+            assert!(counted(&output, "bcast").0 >= 3 && counted(&output, "allreduce").0 >= 3, "{output}");
+        }
     }
 }
 

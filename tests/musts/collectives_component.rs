@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use svmio_tests::collectives::{
     ALL_BEGUN, EVERY, all_meet_at_the_end_of_mpi, attributes_go_once, counted, nonblocking, numbers_of_ranks,
-    those_left_hear_of_a_loss,
+    those_left_hear_of_a_loss, while_a_communicator_is_freed,
 };
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
@@ -108,6 +108,11 @@ fn requests_under_way_are_not_freed() {
 #[test]
 fn attributes_of_a_process_go_once() {
     attributes_go_once(MPI, "component");
+}
+
+#[test]
+fn one_of_a_communicator_being_freed_leaves_nothing() {
+    while_a_communicator_is_freed(MPI, "component");
 }
 
 #[test]

@@ -112,3 +112,20 @@ pub fn all_meet_at_the_end_of_mpi(mpi: Mpi, adapter: &'static str) {
         assert_eq!(counted(&output, "allreduce").0, 1, "{output}");
     }
 }
+
+/// A collective in the course of the freeing of its communicator leaves nothing behind that a later one with the same
+/// handle is taken by, whenever it is that a communicator has a group.
+///
+/// # Panics
+/// Where a later one has not its own.
+pub fn while_a_communicator_is_freed(mpi: Mpi, adapter: &'static str) {
+    let program = Program::c("collectives_while_freed", mpi);
+    for after in ["0", "1", "512"] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 4).collectives(adapter).variable("SVMIO_STATS", "1");
+        let job = job.variable("SVMIO_COLLECTIVES_AFTER", after).limit(Duration::from_secs(60));
+        let output = job.succeed();
+        assert!(output.contains("each had its own"), "after {after}: {output}");
+        assert!(counted(&output, "bcast").0 > 0, "after {after}: {output}");
+    }
+}

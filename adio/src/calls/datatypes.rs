@@ -93,10 +93,16 @@ struct Envelope {
 impl<A: Abi> Mpi<A> {
     /// The bytes of data in one `datatype`.
     pub fn type_size(&self, datatype: Datatype<A>) -> u64 {
+        self.known_type_size(datatype).unwrap_or(0)
+    }
+
+    /// The bytes of data in one `datatype`; `None` where MPI says that it is none. The handler of `MPI_COMM_WORLD`
+    /// hears of that, too.
+    pub fn known_type_size(&self, datatype: Datatype<A>) -> Option<u64> {
         let mut size: c_longlong = 0;
-        // SAFETY: stores one MPI_Count; ROMIO has checked the datatype.
-        unsafe { (self.type_size_x)(datatype, &raw mut size) };
-        u64::try_from(size).unwrap_or(0)
+        // SAFETY: stores one MPI_Count; of a handle that names nothing MPI says so.
+        let code = unsafe { (self.type_size_x)(datatype, &raw mut size) };
+        u64::try_from(size).ok().filter(|_| code == SUCCESS)
     }
 
     /// The bytes from one `datatype` to the next in memory.

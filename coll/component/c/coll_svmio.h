@@ -105,11 +105,13 @@ struct svmio_taken {
 };
 
 /* svmio's functions, in Rust: one to be called before all others, one that completes requests and returns how many,
- * one to be called at the end of MPI and one that says ahead that it will be, and svmio_coll_allgather and so on. */
+ * one to be called at the end of MPI and one that says ahead that it will be, one to be called when a communicator is
+ * gone, and svmio_coll_allgather and so on. */
 void svmio_coll_open(void);
 int svmio_coll_progress(void);
 void svmio_coll_hear_of_end(void);
 void svmio_coll_end(void);
+void svmio_coll_gone(comm_t comm);
 #define COLL_SVMIO_DECLARE(name, parameters, arguments) struct svmio_taken svmio_coll_##name parameters;
 COLL_SVMIO_ALL(COLL_SVMIO_DECLARE)
 
@@ -124,6 +126,8 @@ struct coll_svmio_below {
 /* A communicator's module. */
 typedef struct coll_svmio_module_t {
     mca_coll_base_module_t super;
+    /* NULL until it is enabled. */
+    comm_t comm;
     struct coll_svmio_below below;
 } coll_svmio_module_t;
 

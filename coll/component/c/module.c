@@ -78,6 +78,7 @@ static int enable(mca_coll_base_module_t *module, comm_t comm)
         OBJ_RETAIN(below->name##_module);                                                                            \
     }
     COLL_SVMIO_ALL(KEEP_BELOW)
+    ((coll_svmio_module_t *) module)->comm = comm;
     if (&ompi_mpi_comm_world.comm == comm) {
         coll_svmio_watch_end();
     }
@@ -106,11 +107,17 @@ mca_coll_base_module_t *coll_svmio_module_new(void)
 
 static void construct(coll_svmio_module_t *module)
 {
+    module->comm = NULL;
     memset(&module->below, 0, sizeof(module->below));
 }
 
+/* The module goes with its communicator, after its attributes: these may do collectives when they go, and what svmio
+ * keeps from then on has none that would tell it of the end. */
 static void destruct(coll_svmio_module_t *module)
 {
+    if (NULL != module->comm) {
+        svmio_coll_gone(module->comm);
+    }
 #define RELEASE(name, parameters, arguments)                                                                         \
     if (NULL != module->below.name##_module) {                                                                       \
         OBJ_RELEASE(module->below.name##_module);                                                                    \

@@ -85,6 +85,12 @@ pub extern "C" fn svmio_coll_end() {
     svmio_coll::component::end();
 }
 
+/// What Open MPI calls when a communicator that the component served is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn svmio_coll_gone(comm: Communicator) {
+    svmio_coll::component::gone(comm);
+}
+
 /// # Safety
 /// As [`svmio_coll::component::IsDescribed`].
 unsafe fn is_described(handle: usize) -> bool {

@@ -141,10 +141,11 @@ impl<A: Family> Call<'_, A> {
             Some(operator) if is_pair && operator.is_for(crate::operator::Kind::Pair) => true,
             Some(_) => return Ok(false),
             None if kind == Some(crate::operator::Kind::Null) => return Ok(false),
-            None => stock.is_commutative(call.op),
+            None => or_leave!(stock.is_commutative(call.op)),
         };
         let span = match width {
             Some(width) => Span { extent: width, lower: 0, is_dense: true },
+            None if kind.is_none() && !stock.is_datatype(call.datatype) => return Ok(false),
             None => or_leave!(Span::of(stock, call.datatype)),
         };
         // Who is given a longer one ends the group for all.

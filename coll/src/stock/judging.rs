@@ -1,0 +1,55 @@
+//! Whether the handles of a call name what they are to: MPI itself judges. It is asked by functions of a communicator
+//! that errors come back from, that for packing; an error of the others that would tell is `MPI_COMM_WORLD`'s, whose
+//! handler may end the program before MPI has said what is wrong with the function that it has called.
+
+use std::ffi::{c_int, c_void};
+
+use svmio_adio::abi::{Datatype, Op, SUCCESS};
+
+use super::Stock;
+use crate::component;
+use crate::family::Family;
+
+impl<A: Family> Stock<A> {
+    /// Whether `datatype`, which is none of the [known ones](Self::kind), is one.
+    #[inline]
+    pub(crate) fn is_datatype(&self, datatype: Datatype<A>) -> bool {
+        // MPI has looked before it calls a component.
+        if component::is_there() {
+            return true;
+        }
+        let Some(&comm) = self.packing.get() else { return true };
+        // MPICH looks at the datatype only where there is one element, and somewhere.
+        let (somewhere, one, tag) = ((&raw const comm).cast(), 1, 0);
+        // SAFETY: of a message to MPI_PROC_NULL no byte is read; what is wrong with the datatype is returned.
+        let code = unsafe { (self.functions.send)(somewhere, one, datatype, A::PROC_NULL, tag, comm) };
+        code == SUCCESS || self.is_uncommitted(datatype)
+    }
+
+    /// Whether `datatype`, which is of no use for data, is one all the same.
+    #[cold]
+    fn is_uncommitted(&self, datatype: Datatype<A>) -> bool {
+        // Handlers cannot be replaced where other threads may call MPI.
+        !self.mpi.has_many_threads() && self.quietly(|| self.mpi.known_type_size(datatype)).is_some()
+    }
+
+    /// Whether the operands of `op`, which is none of the [known ones](Self::operator), may change places; `None` where
+    /// it is no operation.
+    pub(crate) fn is_commutative(&self, op: Op<A>) -> Option<bool> {
+        if !component::is_there()
+            && let Some(&comm) = self.packing.get()
+        {
+            let (byte, none, mut nothing) = (self.mpi.constants.byte, 0, 0_u8);
+            let (in_place, into) = (A::IN_PLACE as *const c_void, (&raw mut nothing).cast());
+            // SAFETY: no element is combined; what is wrong with the operation is returned.
+            let code = unsafe { (self.functions.allreduce)(in_place, into, none, byte, op, comm) };
+            if code != SUCCESS {
+                return None;
+            }
+        }
+        let mut answer: c_int = 0;
+        // SAFETY: stores one integer; MPI knows the operation.
+        let code = unsafe { (self.functions.op_commutative)(op, &raw mut answer) };
+        Some(code == SUCCESS && answer != 0)
+    }
+}
