@@ -70,8 +70,8 @@ pub enum ErrorClass {
     Quota,
     /// The file, or its file system, can only be read.
     ReadOnly,
-    /// Less was read than is needed: the file ends before. It is this crate's own, by
-    /// [`Transferred::demand_all`](crate::Transferred::demand_all).
+    /// Less was moved than was to be: of a read, as [`Transferred::demand_all`](crate::Transferred::demand_all) tells,
+    /// since the file ends before; of a write, though MPI did not say so. It is this crate's own.
     Short,
     /// There is no such representation of data.
     UnsupportedRepresentation,

@@ -19,10 +19,15 @@
 //! * `access`, `shared`: reading and writing that return when they are done. `nonblocking`: those that go on meanwhile.
 //!   `split`: collective ones around a computation.
 //! * [`error`](Error): what MPI says of a call that failed.
-//! * `sys`: the calls themselves, each kind once, which is where all `unsafe` of the crate is.
+//! * `sys`: the calls themselves, each kind once, which is where all `unsafe` of the crate is. MPI is called only
+//!   while it runs, by threads that may call it: else each call fails.
 //!
 //! Buffers are those of the crate `mpi`: a number, an array, a slice or a vector of numbers, what derives
 //! [`Equivalence`](mpi::traits::Equivalence), or a [`View`](mpi::datatype::View) of memory by any datatype.
+//!
+//! What is read may be any bytes, and so a buffer that has a `bool` in it is refused; it can be written.
+//!
+//! Of MPI-3.1's chapter 13 `MPI_File_get_group` is left out, since the crate `mpi` makes no group of a handle.
 //!
 //! Offsets count elements of the view's etype, bytes where no view was set. What a method's name says of who takes part
 //! is MPI's: those with `all`, `ordered`, and all that concern the file as a whole, are collective.

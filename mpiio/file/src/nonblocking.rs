@@ -8,7 +8,7 @@ use mpi::request::Scope;
 use crate::Offset;
 use crate::error::Error;
 use crate::file::File;
-use crate::sys::{self, Failure, Request};
+use crate::sys::{self, Failure, Moved, Request};
 use crate::transferred::Transferred;
 
 /// An access that is not over.
@@ -18,18 +18,27 @@ use crate::transferred::Transferred;
 #[must_use = "what comes of an access is told when it is waited for"]
 pub struct Pending<'a, S: Scope<'a>> {
     request: Request<'a, S>,
+    direction: Direction,
     file: &'a File,
 }
 
+/// Which way the bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Read,
+    Write,
+}
+
 impl<'a, S: Scope<'a>> Pending<'a, S> {
-    /// Waits until it is over. Of a write, too, [`Transferred`] tells how much was written.
+    /// Waits until it is over. What was written was all of it, or fails.
     ///
     /// # Errors
-    /// What MPI says of it.
+    /// What MPI says of it. Where MPI was initialized for several threads at a time (`MPI_THREAD_MULTIPLE`) the error
+    /// handler of `MPI_COMM_WORLD` and `MPI_COMM_SELF` hears of it first, which ends the job unless it was changed.
     pub fn wait(self) -> Result<Transferred<'a>, Error> {
-        let Self { request, file } = self;
+        let Self { request, direction, file } = self;
         let call = request.call;
-        file.brought(call, request.wait())
+        direction.outcome(file, call, request.wait())
     }
 
     /// What came of it, if it is over; otherwise itself.
@@ -37,12 +46,26 @@ impl<'a, S: Scope<'a>> Pending<'a, S> {
     /// # Errors
     /// Itself, where it is not over; within, what MPI says of it.
     pub fn test(self) -> Result<Result<Transferred<'a>, Error>, Self> {
-        let Self { request, file } = self;
+        let Self { request, direction, file } = self;
         let call = request.call;
         match request.test() {
-            Ok(moved) => Ok(file.brought(call, moved)),
-            Err(request) => Err(Self { request, file }),
+            Ok(moved) => Ok(direction.outcome(file, call, moved)),
+            Err(request) => Err(Self { request, direction, file }),
         }
+    }
+}
+
+impl Direction {
+    fn outcome<'f>(
+        self,
+        file: &'f File,
+        call: &'static str,
+        moved: Result<Moved, Failure>,
+    ) -> Result<Transferred<'f>, Error> {
+        if self == Self::Write {
+            file.written(call, moved)?;
+        }
+        file.brought(call, moved)
     }
 }
 
@@ -68,7 +91,7 @@ impl<'a, S: Scope<'a>> fmt::Debug for Pending<'a, S> {
 /// mpi::request::scope(|scope| {
 ///     let writing = file.immediate_write_at(scope, 0, &numbers[..])?;
 ///     compute();
-///     writing.wait()?.demand_all()
+///     writing.wait().map(drop)
 /// })?;
 /// # Ok(())
 /// # }
@@ -84,7 +107,7 @@ impl File {
         offset: Offset,
         buffer: &'a mut B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_read_at(&sys::IREAD_AT, scope, offset, buffer))
+        self.pending(Direction::Read, self.handle().immediate_read_at(&sys::IREAD_AT, scope, offset, buffer))
     }
 
     /// Begins to read at an offset, all ranks together.
@@ -97,7 +120,10 @@ impl File {
         offset: Offset,
         buffer: &'a mut B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_read_at(&sys::IREAD_AT_ALL, scope, offset, buffer))
+        self.pending(
+            Direction::Read,
+            self.handle().immediate_read_at(&sys::IREAD_AT_ALL, scope, offset, buffer),
+        )
     }
 
     /// Begins to write at an offset.
@@ -110,7 +136,10 @@ impl File {
         offset: Offset,
         buffer: &'a B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_write_at(&sys::IWRITE_AT, scope, offset, buffer))
+        self.pending(
+            Direction::Write,
+            self.handle().immediate_write_at(&sys::IWRITE_AT, scope, offset, buffer),
+        )
     }
 
     /// Begins to write at an offset, all ranks together.
@@ -123,7 +152,10 @@ impl File {
         offset: Offset,
         buffer: &'a B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_write_at(&sys::IWRITE_AT_ALL, scope, offset, buffer))
+        self.pending(
+            Direction::Write,
+            self.handle().immediate_write_at(&sys::IWRITE_AT_ALL, scope, offset, buffer),
+        )
     }
 
     /// Begins to read by this rank's pointer, which moves on at once.
@@ -135,7 +167,7 @@ impl File {
         scope: S,
         buffer: &'a mut B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_read(&sys::IREAD, scope, buffer))
+        self.pending(Direction::Read, self.handle().immediate_read(&sys::IREAD, scope, buffer))
     }
 
     /// Begins to read by this rank's pointer, all ranks together.
@@ -147,7 +179,7 @@ impl File {
         scope: S,
         buffer: &'a mut B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_read(&sys::IREAD_ALL, scope, buffer))
+        self.pending(Direction::Read, self.handle().immediate_read(&sys::IREAD_ALL, scope, buffer))
     }
 
     /// Begins to read by the pointer that all ranks share.
@@ -159,7 +191,7 @@ impl File {
         scope: S,
         buffer: &'a mut B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_read(&sys::IREAD_SHARED, scope, buffer))
+        self.pending(Direction::Read, self.handle().immediate_read(&sys::IREAD_SHARED, scope, buffer))
     }
 
     /// Begins to write by this rank's pointer, which moves on at once.
@@ -171,7 +203,7 @@ impl File {
         scope: S,
         buffer: &'a B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_write(&sys::IWRITE, scope, buffer))
+        self.pending(Direction::Write, self.handle().immediate_write(&sys::IWRITE, scope, buffer))
     }
 
     /// Begins to write by this rank's pointer, all ranks together.
@@ -183,7 +215,7 @@ impl File {
         scope: S,
         buffer: &'a B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_write(&sys::IWRITE_ALL, scope, buffer))
+        self.pending(Direction::Write, self.handle().immediate_write(&sys::IWRITE_ALL, scope, buffer))
     }
 
     /// Begins to write by the pointer that all ranks share.
@@ -195,13 +227,14 @@ impl File {
         scope: S,
         buffer: &'a B,
     ) -> Result<Pending<'a, S>, Error> {
-        self.pending(self.handle().immediate_write(&sys::IWRITE_SHARED, scope, buffer))
+        self.pending(Direction::Write, self.handle().immediate_write(&sys::IWRITE_SHARED, scope, buffer))
     }
 
     fn pending<'a, S: Scope<'a>>(
         &'a self,
+        direction: Direction,
         request: Result<Request<'a, S>, Failure>,
     ) -> Result<Pending<'a, S>, Error> {
-        Ok(Pending { request: self.told(request)?, file: self })
+        Ok(Pending { request: self.told(request)?, direction, file: self })
     }
 }

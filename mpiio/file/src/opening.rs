@@ -142,11 +142,14 @@ impl OpenOptions {
             (false, true) => ffi::MPI_MODE_WRONLY,
             (false, false) => 0,
         };
-        main as c_int | self.further
+        // The end of what is emptied is its beginning, and pointers stay where they are when that is done.
+        let further =
+            if self.truncate { self.further & !(ffi::MPI_MODE_APPEND as c_int) } else { self.further };
+        main as c_int | further
     }
 }
 
-/// Removes the file `name`. One rank does it for all.
+/// Removes the file `name`. One rank does it for all, by a thread that may call MPI.
 ///
 /// # Errors
 /// What MPI says of it: [`ErrorClass::NoSuchFile`], [`ErrorClass::FileInUse`], and others.

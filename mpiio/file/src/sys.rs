@@ -3,10 +3,13 @@
 //! Every kind of access is one method here, and each of MPI's functions of that kind a constant: what the constants
 //! hold cannot be made elsewhere.
 
+mod active;
 mod blocking;
 mod infos;
 mod nonblocking;
+mod quiet;
 mod split;
+mod values;
 mod views;
 mod whole;
 
@@ -18,10 +21,13 @@ use mpi::datatype::traits::{AsDatatype, Collection};
 use mpi::ffi::{self, MPI_Datatype, MPI_File, MPI_Status};
 use mpi::raw::AsRaw;
 
+use active::{demand_active, is_finalized};
 pub(crate) use blocking::*;
 pub(crate) use infos::Info;
 pub(crate) use nonblocking::*;
+use quiet::Quiet;
 pub(crate) use split::*;
+use values::{Envelope, demand_any_bytes};
 pub use views::ViewDatatype;
 pub(crate) use views::borrowed;
 pub(crate) use whole::*;
@@ -34,35 +40,63 @@ use crate::error::ErrorClass;
 #[derive(Debug)]
 pub(crate) struct Handle(MPI_File);
 
-/// A call that failed: which, and MPI's code.
+/// A call that failed: which, and why.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
     pub(crate) call: &'static str,
-    code: c_int,
+    reason: Reason,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, Copy)]
+enum Reason {
+    /// MPI says so, by this code.
+    Told(c_int),
+    /// MPI was not called: it does not run, or not for this thread.
+    Inactive,
+    /// MPI was not called: what is read may be no value of the buffer's type.
+    NoValue,
 }
 
 impl Failure {
     /// Nothing, where `code` is of a success.
     fn unless_success(call: &'static str, code: c_int) -> Result<(), Self> {
-        if code == ffi::MPI_SUCCESS as c_int { Ok(()) } else { Err(Self { call, code }) }
+        if code == ffi::MPI_SUCCESS as c_int {
+            return Ok(());
+        }
+        Err(Self { call, reason: Reason::Told(code) })
     }
 
     /// MPI's class of the error.
     pub(crate) fn class(self) -> ErrorClass {
+        let code = match self.reason {
+            Reason::Told(code) => code,
+            Reason::Inactive => return ErrorClass::Other(ffi::MPI_ERR_OTHER as c_int),
+            Reason::NoValue => return ErrorClass::Argument,
+        };
         let mut class = 0;
         // SAFETY: the place of the answer is ours; MPI takes any code.
-        let code = unsafe { ffi::MPI_Error_class(self.code, &mut class) };
-        ErrorClass::from(if code == ffi::MPI_SUCCESS as c_int { class } else { self.code })
+        let outcome = unsafe { ffi::MPI_Error_class(code, &mut class) };
+        ErrorClass::from(if outcome == ffi::MPI_SUCCESS as c_int { class } else { code })
     }
 
     /// What MPI says of it.
     pub(crate) fn text(self) -> String {
+        let told = match self.reason {
+            Reason::Told(code) => code,
+            Reason::Inactive => {
+                return "MPI is not initialized, or has ended, or is not this thread's to call".to_owned();
+            }
+            Reason::NoValue => {
+                return "the buffer has a bool in it, and a file may hold any byte there: read u8".to_owned();
+            }
+        };
         let mut text = [0 as c_char; ffi::MPI_MAX_ERROR_STRING as usize + 1];
         let mut length = 0;
         // SAFETY: the text has room for the longest that MPI writes, and one more that stays zero; MPI takes any code.
-        let code = unsafe { ffi::MPI_Error_string(self.code, text.as_mut_ptr(), &mut length) };
+        let code = unsafe { ffi::MPI_Error_string(told, text.as_mut_ptr(), &mut length) };
         if code != ffi::MPI_SUCCESS as c_int {
-            return format!("MPI's error {}", self.code);
+            return format!("MPI's error {told}");
         }
         // SAFETY: the last byte is zero, whatever MPI has written before it.
         unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()

@@ -89,7 +89,8 @@ pub enum Representation {
     Internal,
     /// The same on all machines: MPI's own, big-endian.
     External32,
-    /// One that the program has registered, by its name.
+    /// One that the program has registered with its MPI (`MPI_Register_datarep`, by [`mpi::ffi`]), by its name; `svm:` files
+    /// have none.
     Registered(CString),
 }
 

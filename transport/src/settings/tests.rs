@@ -77,7 +77,8 @@ fn the_environment_changes_what_the_file_says() {
 #[test]
 fn the_guide_shows_the_defaults() {
     let guide = include_str!("../../../docs/guide.md");
-    let (_, sample) = guide.split_once("```toml\n").unwrap();
+    let (_, settings) = guide.split_once("\n### Settings\n").unwrap();
+    let (_, sample) = settings.split_once("```toml\n").unwrap();
     let (sample, _) = sample.split_once("```").unwrap();
     let settings = from_file(sample).unwrap();
     let rows = settings.effective();

@@ -55,7 +55,14 @@ fn main() -> Outcome {
         }
         world.barrier();
     }
-    if world.rank() == 0 {
+    let late = svmio_file::File::create(&world, format!("{name}.late"))?;
+    let is_first = world.rank() == 0;
+    drop(universe);
+    if late.size().is_ok() || svmio_file::delete(&name).is_ok() {
+        return Err("MPI was called when it had ended".into());
+    }
+    drop(late);
+    if is_first {
         println!("every method works");
     }
     Ok(())

@@ -37,6 +37,10 @@ pub(crate) fn run(world: &SimpleCommunicator, name: &str) -> Outcome {
     // Dropped, it is closed.
     drop(created);
 
+    let emptied = OpenOptions::new().write(true).append(true).truncate(true).open(world, name)?;
+    demand_that(emptied.position()? == 0, "pointers stand at the end of what was emptied")?;
+    emptied.close()?;
+
     let exclusive = OpenOptions::new().write(true).create(true).exclusive(true).open(world, name);
     let error = exclusive.err().ok_or("a file was made twice")?;
     demand_that(error.class() == ErrorClass::FileExists, &format!("told that it exists: {error}"))?;

@@ -2,7 +2,7 @@
 
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use svmio_file::{ErrorClass, File, Offset, OpenOptions, Whence};
+use svmio_file::{ErrorClass, File, Hints, Offset, OpenOptions, Whence};
 
 use crate::Outcome;
 
@@ -26,7 +26,24 @@ pub(crate) fn run(world: &SimpleCommunicator, name: &str) -> Outcome {
     refused(error, &[ErrorClass::ReadOnly, ErrorClass::Access, ErrorClass::AccessMode])?;
     let error = file.seek(Offset::MIN, Whence::Start).err().ok_or("a pointer stands before the beginning")?;
     refused(error, &[ErrorClass::Argument])?;
+    let error = file.read_at(0, &mut [true; 4]).err().ok_or("any bytes were taken for values of bool")?;
+    refused(error, &[ErrorClass::Argument])?;
     file.close()?;
+
+    // What fails in the background, and what no file has to do with, comes back, too. Stock MPICH tells of no failure in
+    // the background.
+    if name.starts_with("svm:") {
+        let file = OpenOptions::new().write(true).open(world, name)?;
+        let long = vec![0_u64; 1 << 18];
+        let error = mpi::request::scope(|scope| -> Result<(), svmio_file::Error> {
+            file.immediate_write_at(scope, 1 << 62, &long)?.wait().map(drop)
+        });
+        refused(error.err().ok_or("what no file has room for was written")?, &[ErrorClass::NoSpace])?;
+        file.close()?;
+    }
+    let hints = Hints::new().with(&"k".repeat(300), "v");
+    let error = OpenOptions::new().write(true).hints(hints).open(world, name);
+    error.err().ok_or("a key that is too long was taken")?;
 
     let neither = OpenOptions::new().open(world, name).err().ok_or("a file is open for nothing")?;
     refused(neither, &[ErrorClass::AccessMode])?;

@@ -100,13 +100,15 @@ impl Handle {
 /// Has `call` fill `buffer`.
 ///
 /// `BufferMut` promises that the address, count and datatype that `call` is given are of memory that may be written; it
-/// is borrowed until `call` has returned. The status is a place for one.
+/// is borrowed until `call` has returned, and whatever comes into it are values. The status is a place for one.
 fn read_by<B: BufferMut + ?Sized>(
     name: &'static str,
     buffer: &mut B,
     call: impl FnOnce(*mut c_void, Count, MPI_Datatype, *mut MPI_Status) -> c_int,
 ) -> Result<Moved, Failure> {
+    demand_active(name)?;
     let datatype = buffer.as_datatype();
+    demand_any_bytes(name, datatype.as_raw())?;
     let extent = Extent::of(buffer, datatype.as_raw());
     let mut status = empty_status();
     let code = call(buffer.pointer_mut(), extent.count, datatype.as_raw(), &mut status);
@@ -123,6 +125,7 @@ fn written_by<B: Buffer + ?Sized>(
     buffer: &B,
     call: impl FnOnce(*const c_void, Count, MPI_Datatype, *mut MPI_Status) -> c_int,
 ) -> Result<Moved, Failure> {
+    demand_active(name)?;
     let datatype = buffer.as_datatype();
     let extent = Extent::of(buffer, datatype.as_raw());
     let mut status = empty_status();

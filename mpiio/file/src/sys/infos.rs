@@ -10,6 +10,8 @@ pub(crate) struct Info(ffi::MPI_Info);
 impl Info {
     /// One with these keys and values, none where there are none.
     pub(crate) fn of<'h>(hints: impl Iterator<Item = (&'h CStr, &'h CStr)>) -> Result<Self, Failure> {
+        demand_active("MPI_Info_create")?;
+        let _quiet = Quiet::begin();
         // SAFETY: MPI's constant.
         let mut info = Self(unsafe { ffi::RSMPI_INFO_NULL });
         for (key, value) in hints {
@@ -71,7 +73,7 @@ impl Info {
 
 impl Drop for Info {
     fn drop(&mut self) {
-        if !self.is_none() {
+        if !self.is_none() && !is_finalized() {
             // SAFETY: it is ours alone, and used no more.
             unsafe { ffi::MPI_Info_free(&mut self.0) };
         }

@@ -77,8 +77,13 @@ impl<'a, S: Scope<'a>> Request<'a, S> {
     pub(crate) fn test(self) -> Result<Result<Moved, Failure>, Self> {
         let mut this = ManuallyDrop::new(self);
         let (mut is_over, mut status) = (0, empty_status());
+        if let Err(failure) = demand_active(this.call) {
+            return Ok(Err(failure));
+        }
+        let quiet = Quiet::begin();
         // SAFETY: the request is of MPI's making, and not over; the places of the answers are ours.
         let code = unsafe { ffi::MPI_Test(&mut this.request, &mut is_over, &mut status) };
+        drop(quiet);
         if code == ffi::MPI_SUCCESS as c_int && is_over == 0 {
             return Err(ManuallyDrop::into_inner(this));
         }
@@ -86,9 +91,13 @@ impl<'a, S: Scope<'a>> Request<'a, S> {
     }
 
     fn wait_here(&mut self) -> Result<Moved, Failure> {
+        // Where MPI has ended nobody can say whether it is done with the buffer: the scope goes on to know of it.
+        demand_active(self.call)?;
         let mut status = empty_status();
+        let quiet = Quiet::begin();
         // SAFETY: as in `test`.
         let code = unsafe { ffi::MPI_Wait(&mut self.request, &mut status) };
+        drop(quiet);
         self.over(code, &status)
     }
 
@@ -104,8 +113,7 @@ impl<'a, S: Scope<'a>> Request<'a, S> {
 
 impl<'a, S: Scope<'a>> Drop for Request<'a, S> {
     fn drop(&mut self) {
-        // Who drops it does not want to know; a read nobody has looked at has no use, and a write that failed is told
-        // by the file's next sync or close.
+        // Who wants to know has waited for it.
         let _ = self.wait_here();
     }
 }
@@ -172,7 +180,9 @@ fn begin_reading<'a, B: BufferMut + ?Sized, S: Scope<'a>>(
     buffer: &'a mut B,
     call: impl FnOnce(*mut c_void, Count, MPI_Datatype, *mut MPI_Request) -> c_int,
 ) -> Result<Request<'a, S>, Failure> {
+    demand_active(name)?;
     let datatype = buffer.as_datatype();
+    demand_any_bytes(name, datatype.as_raw())?;
     let extent = Extent::of(buffer, datatype.as_raw());
     begin(name, scope, extent, |request| call(buffer.pointer_mut(), extent.count, datatype.as_raw(), request))
 }
@@ -187,6 +197,7 @@ fn begin_writing<'a, B: Buffer + ?Sized, S: Scope<'a>>(
     buffer: &'a B,
     call: impl FnOnce(*const c_void, Count, MPI_Datatype, *mut MPI_Request) -> c_int,
 ) -> Result<Request<'a, S>, Failure> {
+    demand_active(name)?;
     let datatype = buffer.as_datatype();
     let extent = Extent::of(buffer, datatype.as_raw());
     begin(name, scope, extent, |request| call(buffer.pointer(), extent.count, datatype.as_raw(), request))

@@ -115,7 +115,9 @@ impl Handle {
         computation: impl FnOnce() -> T,
         call: impl FnOnce(F, *mut c_void, Count, MPI_Datatype) -> c_int,
     ) -> Result<(Moved, T), Failure> {
+        demand_active(halves.begin.name)?;
         let datatype = buffer.as_datatype();
+        demand_any_bytes(halves.begin.name, datatype.as_raw())?;
         let extent = Extent::of(buffer, datatype.as_raw());
         let address = buffer.pointer_mut();
         let begun = call(halves.begin.function, address, extent.count, datatype.as_raw());
@@ -136,6 +138,7 @@ impl Handle {
         computation: impl FnOnce() -> T,
         call: impl FnOnce(F, *const c_void, Count, MPI_Datatype) -> c_int,
     ) -> Result<(Moved, T), Failure> {
+        demand_active(halves.begin.name)?;
         let datatype = buffer.as_datatype();
         let extent = Extent::of(buffer, datatype.as_raw());
         let address = buffer.pointer();

@@ -26,10 +26,10 @@ pub enum ViewDatatype {
 
 impl ViewDatatype {
     /// Takes over what MPI has handed to its caller.
-    fn handed_out(datatype: MPI_Datatype) -> Result<Self, Failure> {
+    pub(super) fn handed_out(datatype: MPI_Datatype) -> Result<Self, Failure> {
         // SAFETY: MPI's constant.
-        let named = combiner(unsafe { ffi::RSMPI_UINT8_T })?;
-        let is_named = combiner(datatype)? == named;
+        let named = Envelope::of(unsafe { ffi::RSMPI_UINT8_T })?.combiner;
+        let is_named = Envelope::of(datatype)?.combiner == named;
         // SAFETY: named datatypes are never freed; any other is its receiver's alone.
         Ok(unsafe {
             if is_named {
@@ -69,17 +69,6 @@ impl UncommittedDatatype for ViewDatatype {
 // What a view is made of is committed.
 impl Datatype for ViewDatatype {}
 
-/// How a datatype was made. The number for MPI's own has another name in each MPI's header.
-fn combiner(datatype: MPI_Datatype) -> Result<c_int, Failure> {
-    let (mut integers, mut addresses, mut datatypes, mut combiner) = (0, 0, 0, 0);
-    // SAFETY: the datatype is valid, a constant or what MPI has just handed out; the places of the answers are ours.
-    let code = unsafe {
-        ffi::MPI_Type_get_envelope(datatype, &mut integers, &mut addresses, &mut datatypes, &mut combiner)
-    };
-    Failure::unless_success("MPI_Type_get_envelope", code)?;
-    Ok(combiner)
-}
-
 /// A borrowed datatype, which its owner keeps.
 pub(crate) fn borrowed<D: Datatype>(datatype: &D) -> DatatypeRef<'_> {
     // SAFETY: the datatype is valid for as long as it is borrowed, and committed, as `Datatype` promises.
@@ -94,6 +83,7 @@ impl Handle {
         representation: &CStr,
         info: &Info,
     ) -> Result<(), Failure> {
+        demand_active("MPI_File_set_view")?;
         // SAFETY: the file is open; whoever has the datatypes' handles has borrowed them; the name ends with a zero,
         // and the info is valid.
         let code = unsafe {
@@ -105,6 +95,7 @@ impl Handle {
     pub(crate) fn view(&self) -> Result<RawView, Failure> {
         let mut displacement = 0;
         let mut representation = [0 as c_char; ffi::MPI_MAX_DATAREP_STRING as usize + 1];
+        demand_active("MPI_File_get_view")?;
         // SAFETY: MPI's constants.
         let (mut etype, mut filetype) = unsafe { (ffi::RSMPI_DATATYPE_NULL, ffi::RSMPI_DATATYPE_NULL) };
         // SAFETY: the file is open, and the places of the answers are ours, that of the name with room for the longest.

@@ -42,6 +42,7 @@ impl Handle {
         mode: c_int,
         info: &Info,
     ) -> Result<Self, Failure> {
+        demand_active("MPI_File_open")?;
         let mut file = MaybeUninit::<MPI_File>::zeroed();
         // SAFETY: the communicator and the info are valid, the name ends with a zero; the place of the answer is ours.
         let code = unsafe {
@@ -58,6 +59,7 @@ impl Handle {
     }
 
     fn close_here(&mut self) -> Result<(), Failure> {
+        demand_active("MPI_File_close")?;
         // SAFETY: the file is open, and nobody uses it any more: both callers have it for themselves, and end it.
         let code = unsafe { ffi::MPI_File_close(&mut self.0) };
         Failure::unless_success("MPI_File_close", code)
@@ -65,11 +67,13 @@ impl Handle {
 
     /// Brings what this rank has written to the devices, and what others have to this rank.
     pub(crate) fn sync(&self) -> Result<(), Failure> {
+        demand_active("MPI_File_sync")?;
         // SAFETY: the file is open.
         Failure::unless_success("MPI_File_sync", unsafe { ffi::MPI_File_sync(self.0) })
     }
 
     pub(crate) fn ask<N: Default>(&self, question: &Question<N>) -> Result<N, Failure> {
+        demand_active(question.name)?;
         let mut answer = N::default();
         // SAFETY: the file is open; the place of the answer is ours.
         let code = unsafe { (question.function)(self.0, &mut answer) };
@@ -78,17 +82,20 @@ impl Handle {
     }
 
     pub(crate) fn order<N>(&self, order: &Order<N>, number: N) -> Result<(), Failure> {
+        demand_active(order.name)?;
         // SAFETY: the file is open; MPI refuses numbers that make no sense.
         Failure::unless_success(order.name, unsafe { (order.function)(self.0, number) })
     }
 
     pub(crate) fn seek(&self, seek: &Seek, offset: ffi::MPI_Offset, whence: c_int) -> Result<(), Failure> {
+        demand_active(seek.name)?;
         // SAFETY: as in `order`.
         Failure::unless_success(seek.name, unsafe { (seek.function)(self.0, offset, whence) })
     }
 
     /// At which byte of the file an offset in the view lies.
     pub(crate) fn byte_offset(&self, offset: ffi::MPI_Offset) -> Result<ffi::MPI_Offset, Failure> {
+        demand_active("MPI_File_get_byte_offset")?;
         let mut byte = 0;
         // SAFETY: the file is open; the place of the answer is ours.
         let code = unsafe { ffi::MPI_File_get_byte_offset(self.0, offset, &mut byte) };
@@ -98,6 +105,7 @@ impl Handle {
 
     /// The hints in force.
     pub(crate) fn info(&self) -> Result<Info, Failure> {
+        demand_active("MPI_File_get_info")?;
         // SAFETY: MPI's constant.
         let mut info = unsafe { ffi::RSMPI_INFO_NULL };
         // SAFETY: the file is open, and the place of the answer is ours.
@@ -107,12 +115,14 @@ impl Handle {
     }
 
     pub(crate) fn set_info(&self, info: &Info) -> Result<(), Failure> {
+        demand_active("MPI_File_set_info")?;
         // SAFETY: the file is open, and the info valid.
         Failure::unless_success("MPI_File_set_info", unsafe { ffi::MPI_File_set_info(self.0, info.raw()) })
     }
 
     /// How many bytes of the file an element takes, with its gaps.
     pub(crate) fn type_extent(&self, datatype: MPI_Datatype) -> Result<ffi::MPI_Aint, Failure> {
+        demand_active("MPI_File_get_type_extent")?;
         let mut extent = 0;
         // SAFETY: the file is open; whoever has the datatype's handle has borrowed it; the place of the answer is ours.
         let code = unsafe { ffi::MPI_File_get_type_extent(self.0, datatype, &mut extent) };
@@ -124,7 +134,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // A rank that panics would wait here for others that do not come.
-        if !is_finalized() && !std::thread::panicking() {
+        if !std::thread::panicking() {
             // Who wants to know has closed it.
             let _ = self.close_here();
         }
@@ -133,14 +143,7 @@ impl Drop for Handle {
 
 /// Removes a file.
 pub(crate) fn delete(name: &CStr, info: &Info) -> Result<(), Failure> {
+    demand_active("MPI_File_delete")?;
     // SAFETY: the name ends with a zero, and the info is valid.
     Failure::unless_success("MPI_File_delete", unsafe { ffi::MPI_File_delete(name.as_ptr(), info.raw()) })
-}
-
-/// Whether MPI can be called no more.
-fn is_finalized() -> bool {
-    let mut is_finalized = 0;
-    // SAFETY: it may be called at any time; the place of the answer is ours.
-    unsafe { ffi::MPI_Finalized(&mut is_finalized) };
-    is_finalized != 0
 }
