@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use svmio_transport::back_end::Sequence;
 use svmio_transport::{RemoteSegment, SegmentId};
 
 use crate::error::{Error, Result};
@@ -59,16 +60,19 @@ impl SharedFile {
             portions.try_for_each(|(portion, at)| window.remote.write(at, portion))
         };
         let written = if fabric.capabilities().is_reliable {
-            write().and_then(|()| fabric.store_barrier(peer))
+            let mark = fabric.mark(peer);
+            write().and_then(|()| fabric.check_sequence(peer, mark))
         } else {
-            fabric.write_checked(peer, write)
+            fabric.write_checked(peer, write).map(|()| Sequence::Intact)
         };
         // Also where it failed: some of it may have arrived.
         self.windows().open().untold.entry(node).or_default().insert(index);
         match written {
-            Ok(()) => Ok(true),
-            Err(svmio_transport::Error::OutOfBounds { .. }) => {
-                // Not of the segment: of an export that has ended, by who made the file shorter and has not told yet.
+            Ok(Sequence::Intact) => Ok(true),
+            // Not of the segment: of an export that has ended, by who made the file shorter and has not told yet. What
+            // travels as messages is refused without an error here; only the sequence tells. It tells of other threads'
+            // writes to that home, too, which costs this one a needless write by message.
+            Ok(Sequence::Broken) | Err(svmio_transport::Error::OutOfBounds { .. }) => {
                 self.windows().open().forget(index, &window);
                 Ok(false)
             }
