@@ -4,6 +4,13 @@
 //! on bytes go there without anybody's help. A full file system answers when storage is asked for, and not by a signal
 //! when bytes arrive. A home that has ended the export since, because the file was made shorter, gets the bytes by
 //! message.
+//!
+//! Where adapters pin what is exported, such a home hands out another export. Setting the size may return before the
+//! adapters of all writers know that the first one has ended (`svmio_transport`'s `ofi::drains`): it does not wait for
+//! that, as a writer that stands still would keep it waiting. Until then a straight write may succeed that ends up in
+//! pages that are not the file's any more, and is lost: of a process that has not heard that the file was made shorter,
+//! or has heard of it and asked the home while that was under way. Who hears of it by a refresh afterwards asks the
+//! home anew, and loses nothing: so does everybody where the size is set by the members of a team together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
