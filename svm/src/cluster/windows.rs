@@ -4,11 +4,19 @@
 //! on bytes go there without anybody's help. A full file system answers when storage is asked for, and not by a signal
 //! when bytes arrive. A home that has ended the export since, because the file was made shorter, gets the bytes by
 //! message.
+//!
+//! Where adapters pin what is exported, such a home hands out another export. Setting the size may return before the
+//! adapters of all writers know that the first one has ended (`svmio_transport`'s `ofi::drains`): it does not wait for
+//! that, as a writer that stands still would keep it waiting. Until then a straight write may succeed that ends up in
+//! pages that are not the file's any more, and is lost: of a process that has not heard that the file was made shorter,
+//! or has heard of it and asked the home while that was under way. Who hears of it by a refresh afterwards asks the
+//! home anew, and loses nothing: so does everybody where the size is set by the members of a team together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use svmio_transport::back_end::Sequence;
 use svmio_transport::{RemoteSegment, SegmentId};
 
 use crate::error::{Error, Result};
@@ -59,16 +67,19 @@ impl SharedFile {
             portions.try_for_each(|(portion, at)| window.remote.write(at, portion))
         };
         let written = if fabric.capabilities().is_reliable {
-            write().and_then(|()| fabric.store_barrier(peer))
+            let mark = fabric.mark(peer);
+            write().and_then(|()| fabric.check_sequence(peer, mark))
         } else {
-            fabric.write_checked(peer, write)
+            fabric.write_checked(peer, write).map(|()| Sequence::Intact)
         };
         // Also where it failed: some of it may have arrived.
         self.windows().open().untold.entry(node).or_default().insert(index);
         match written {
-            Ok(()) => Ok(true),
-            Err(svmio_transport::Error::OutOfBounds { .. }) => {
-                // Not of the segment: of an export that has ended, by who made the file shorter and has not told yet.
+            Ok(Sequence::Intact) => Ok(true),
+            // Not of the segment: of an export that has ended, by who made the file shorter and has not told yet. What
+            // travels as messages is refused without an error here; only the sequence tells. It tells of other threads'
+            // writes to that home, too, which costs this one a needless write by message.
+            Ok(Sequence::Broken) | Err(svmio_transport::Error::OutOfBounds { .. }) => {
                 self.windows().open().forget(index, &window);
                 Ok(false)
             }

@@ -90,6 +90,9 @@ impl Windows {
 
     /// Does `cut`, which takes storage from segments for which `is_cut` holds, and ends their exports, whose pages are
     /// not theirs any more. Who may have written there stays known.
+    ///
+    /// When this has returned, bytes may still come to those pages, and be lost: of writers who do not know yet that
+    /// the file was made shorter, until their adapters are told that the export has ended.
     pub(super) fn withdraw<T>(&self, is_cut: impl Fn(SegmentIndex) -> bool, cut: impl FnOnce() -> T) -> T {
         // Held from before on: nobody is told of an export whose pages are about to go.
         let mut windows = self.windows();

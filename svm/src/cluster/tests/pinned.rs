@@ -92,43 +92,48 @@ fn what_is_written_straight_after_the_file_was_made_shorter_is_there() {
 /// As when somebody has made it shorter by a handle of his own, and others have not looked since.
 #[test]
 fn who_has_not_heard_that_the_file_was_made_shorter_writes_all_the_same() {
-    let (_directory, stores) = job::stores(2);
-    job::run_pinning(Way::Network, u64::MAX, &stores, &cache(), |process| {
-        let file = open(process, 1);
-        let write = |value| file.write_at(FileOffset(0), &vec![value; LONG]).unwrap();
-        if process.rank() == 0 {
-            write(2);
-            assert_eq!(straight(process), 1);
-        }
-        process.sync(&file).unwrap();
-        if process.rank() == 1 {
-            let request = Request::Punch { file: file.id(), size: LONG as u64 };
-            process.cluster.agent.as_ref().unwrap().serve_for(Rank(0), &request).unwrap();
-        }
-        process.meet();
-        if process.rank() == 0 {
-            let goes_straight = |value| {
-                let before = straight(process);
-                write(value);
-                straight(process) > before
-            };
-            // Until the fabric here has been told that the export has ended.
-            let deadline = Instant::now() + Duration::from_secs(20);
-            while goes_straight(3) {
-                assert!(Instant::now() < deadline, "the export does not end");
-                std::thread::yield_now();
+    // By the adapter, and by messages, which the home refuses from when it has ended the export.
+    for (length, by_message) in [(LONG, false), (16 << 10, true)] {
+        let (_directory, stores) = job::stores(2);
+        job::run_pinning(Way::Network, u64::MAX, &stores, &cache(), |process| {
+            let file = open(process, 1);
+            let write = |value, length| file.write_at(FileOffset(0), &vec![value; length]).unwrap();
+            if process.rank() == 0 {
+                write(2, length);
+                assert_eq!(straight(process), 1);
             }
-            assert!(goes_straight(4), "the home exports it anew");
-        }
-        process.sync(&file).unwrap();
-        if process.rank() == 1 {
-            let mut bytes = vec![0; LONG];
-            assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), LONG);
-            assert!(bytes == vec![4; LONG]);
-        }
-        process.meet();
-        process.close(file).unwrap();
-    });
+            process.sync(&file).unwrap();
+            if process.rank() == 1 {
+                let request = Request::Punch { file: file.id(), size: LONG as u64 };
+                process.cluster.agent.as_ref().unwrap().serve_for(Rank(0), &request).unwrap();
+            }
+            process.meet();
+            if process.rank() == 0 {
+                let goes_straight = |value, length| {
+                    let before = straight(process);
+                    write(value, length);
+                    straight(process) > before
+                };
+                // Until the fabric here has been told that the export has ended.
+                let deadline = Instant::now() + Duration::from_secs(20);
+                while goes_straight(3, length) {
+                    assert!(!by_message, "nobody took what is said to be written");
+                    assert!(Instant::now() < deadline, "the export does not end");
+                    std::thread::yield_now();
+                }
+                assert!(goes_straight(4, length / 2), "the home exports it anew");
+            }
+            process.sync(&file).unwrap();
+            if process.rank() == 1 {
+                let mut bytes = vec![0; length];
+                assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), length);
+                assert!(bytes[..length / 2].iter().all(|byte| *byte == 4));
+                assert!(bytes[length / 2..].iter().all(|byte| *byte == 3));
+            }
+            process.meet();
+            process.close(file).unwrap();
+        });
+    }
 }
 
 /// All of a segment gets storage when it is pinned, and is locked.
