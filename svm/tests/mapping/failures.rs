@@ -245,6 +245,14 @@ fn ranges_that_cannot_be_are_errors() {
     drop(mapping);
     let reading = Arc::new(stores[0].open_file(&name, &OpenOptions::reading()).unwrap());
     bad(Mapping::new(&reading, range(0, 2 * PAGE + 1)).map(drop));
+    let prepared = MappingOptions::new().prepare(&reading, range(0, 4 * PAGE)).unwrap();
+    for (coming, told) in
+        [(0, format!("has {} bytes", 2 * PAGE)), (3 * PAGE, format!("is to have {} bytes", 3 * PAGE))]
+    {
+        let error = prepared.check_size(coming).unwrap_err();
+        assert!(error.to_string().contains(&told), "{error}");
+    }
+    prepared.check_size(4 * PAGE).unwrap();
     let mapping = Mapping::new(&reading, range(0, 2 * PAGE)).unwrap();
     assert!(!mapping.is_writable());
     assert_eq!(load(&mapping, 5), 0);
