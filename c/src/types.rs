@@ -94,9 +94,9 @@ pub struct svm_options {
     pub limit: u64,
     /// The most bytes that are fetched ahead of a row of faults at a time. 0: 4 MiB; `SVM_NOTHING`: none.
     pub ahead: u64,
-    /// How many threads serve the faults of this mapping: each has its own, and one more that fetches ahead. 0: 8. A
-    /// mapping takes five file descriptors, however many threads it has; its file takes three, and one for each of its
-    /// segments that is kept open.
+    /// How many threads serve the faults of this mapping: each has its own, one more that fetches ahead, and one that
+    /// tells of what is lost. 0: 8. A mapping takes five file descriptors, however many threads it has; its file takes
+    /// three, and one for each of its segments that is kept open.
     pub handlers: u64,
     /// Bytes of a segment of a file that is made: a power of two from 64 KiB to 1 GiB. 0: 16 MiB.
     pub segment_size: u64,

@@ -60,7 +60,7 @@ pub(super) struct Handlers<S: ServesFaults> {
 }
 
 impl<S: ServesFaults> Handlers<S> {
-    /// Starts so many threads that serve faults, and one that tells of losses where somebody wants to hear of them.
+    /// Starts so many threads that serve faults, and one that tells of losses.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
         let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING, count)?);
         let mut handlers =
@@ -69,10 +69,8 @@ impl<S: ServesFaults> Handlers<S> {
             let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
             handlers.add("svmio-faults", move || serve_faults(&*service, &watch))?;
         }
-        if service.losses().has_listener() {
-            let service = Arc::clone(service);
-            handlers.add("svmio-losses", move || service.losses().tell_all())?;
-        }
+        let told_of = Arc::clone(service);
+        handlers.add("svmio-losses", move || told_of.losses().tell_all())?;
         Ok(handlers)
     }
 

@@ -1,9 +1,9 @@
 //! Telling of what is lost.
 //!
-//! A thread that has touched what cannot be had waits until the program is told. It may hold what the program's
-//! function waits for, as a mutex, the lock of a stream or that of an interpreter, and they would wait for each other
-//! for ever. So a thread of its own tells, and is waited for only so long. It is there from the beginning: a loss may
-//! be for want of what another thread takes.
+//! A thread that has touched what cannot be had waits until the program is told, and the log. It may hold what the
+//! program's function waits for, or whoever writes the log, as a mutex, the lock of a stream or that of an interpreter,
+//! and they would wait for each other for ever. So a thread of its own tells, and is waited for only so long. It is
+//! there from the beginning: a loss may be for want of what another thread takes.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -61,17 +61,9 @@ impl Losses {
         Losses { file_name, on_loss, limit, state, changed }
     }
 
-    /// Whether a thread has to [tell](Losses::tell_all).
-    pub(super) fn has_listener(&self) -> bool {
-        self.on_loss.is_some()
-    }
-
     /// Has one told: on return that is done, or takes longer than is waited for.
     pub(super) fn tell(&self, range: Range<FileOffset>, error: Error) {
         let loss = Loss { range, error };
-        if !self.has_listener() {
-            return self.tell_now(&loss);
-        }
         let mut state = self.state();
         let number = state.count;
         state.count += 1;
