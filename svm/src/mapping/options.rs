@@ -56,7 +56,7 @@ impl MappingOptions {
     /// Whom to tell, before the thread that touched it gets its signal, that a page cannot be had. It is called by
     /// a thread of the mapping's own, and must not touch the mapping. The thread that touched the page waits for it,
     /// for no longer than the [limit](MappingOptions::loss_limit), and so does one that serves faults; the end of the
-    /// mapping waits for what has begun, however long that takes. A panic there is told in the log, and is no more.
+    /// mapping waits until all are told of, however long that takes. A panic there is told in the log, and is no more.
     pub fn on_loss(mut self, tell: impl Fn(&LostPage<'_>) + Send + Sync + 'static) -> MappingOptions {
         self.on_loss = Some(Arc::new(tell));
         self
