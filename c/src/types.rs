@@ -78,8 +78,8 @@ pub struct svm_file {
 /// It is called by a thread of svmio's and must not touch the mapping, nor call svmio. The thread that touched the
 /// bytes waits for it, but for 5 s at most, for it may hold what this function waits for: a mutex, the lock of a stream
 /// as stdout, an interpreter's lock as Python's. Then it gets its signal before this function has got on; who touches
-/// lost bytes later gets it at once, and this function hears of that when it has returned. `svm_unmap` returns when no
-/// call of it is under way.
+/// lost bytes later gets it at once, and this function hears of that when it has returned. `svm_unmap` returns when it
+/// has heard of all: whoever unmaps must not hold what it waits for.
 pub type svm_on_loss =
     Option<unsafe extern "C" fn(context: *mut c_void, start: u64, end: u64, problem: *const c_char)>;
 
@@ -94,9 +94,9 @@ pub struct svm_options {
     pub limit: u64,
     /// The most bytes that are fetched ahead of a row of faults at a time. 0: 4 MiB; `SVM_NOTHING`: none.
     pub ahead: u64,
-    /// How many threads serve the faults of this mapping: each has its own, and one more that fetches ahead. 0: 8. A
-    /// mapping takes five file descriptors, however many threads it has; its file takes three, and one for each of its
-    /// segments that is kept open.
+    /// How many threads serve the faults of this mapping: each has its own, one more that fetches ahead, and one that
+    /// tells of what is lost. 0: 8. A mapping takes five file descriptors, however many threads it has; its file takes
+    /// three, and one for each of its segments that is kept open.
     pub handlers: u64,
     /// Bytes of a segment of a file that is made: a power of two from 64 KiB to 1 GiB. 0: 16 MiB.
     pub segment_size: u64,

@@ -57,22 +57,26 @@ pub(super) struct Handlers<S: ServesFaults> {
     service: Arc<S>,
     watch: Arc<Watch>,
     threads: Vec<JoinHandle<()>>,
+    /// The one that tells of losses.
+    tells: Option<JoinHandle<()>>,
 }
 
 impl<S: ServesFaults> Handlers<S> {
-    /// Starts so many threads that serve faults, and one that tells of losses where somebody wants to hear of them.
+    /// Starts so many threads that serve faults, and one that tells of losses.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
         let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING, count)?);
-        let mut handlers =
-            Handlers { service: Arc::clone(service), watch: Arc::clone(&watch), threads: Vec::new() };
+        let mut handlers = Handlers {
+            service: Arc::clone(service),
+            watch: Arc::clone(&watch),
+            threads: Vec::new(),
+            tells: None,
+        };
         for _ in 0..count {
             let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
             handlers.add("svmio-faults", move || serve_faults(&*service, &watch))?;
         }
-        if service.losses().has_listener() {
-            let service = Arc::clone(service);
-            handlers.add("svmio-losses", move || service.losses().tell_all())?;
-        }
+        let told_of = Arc::clone(service);
+        handlers.tells = Some(spawn("svmio-losses", move || told_of.losses().tell_all())?);
         Ok(handlers)
     }
 
@@ -108,6 +112,9 @@ impl<S: ServesFaults> Drop for Handlers<S> {
             // Its panic has been told.
             let _ = thread.join();
         }
+        // Of what those have found last is told, too.
+        self.service.losses().end();
+        let _ = self.tells.take().map(JoinHandle::join);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Telling of what is lost.
 //!
-//! A thread that has touched what cannot be had waits until the program is told. It may hold what the program's
-//! function waits for, as a mutex, the lock of a stream or that of an interpreter, and they would wait for each other
-//! for ever. So a thread of its own tells, and is waited for only so long. It is there from the beginning: a loss may
-//! be for want of what another thread takes.
+//! A thread that has touched what cannot be had waits until the program is told, and the log. It may hold what the
+//! program's function waits for, or whoever writes the log, as a mutex, the lock of a stream or that of an interpreter,
+//! and they would wait for each other for ever. So a thread of its own tells, and is waited for only so long. It is
+//! there from the beginning: a loss may be for want of what another thread takes.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -46,7 +46,10 @@ struct State {
     told: u64,
     /// One has taken longer than is waited for: nobody waits until all are told.
     is_overdue: bool,
+    /// The mapping ends: nobody waits until one is told.
     is_stopping: bool,
+    /// None comes any more.
+    is_over: bool,
 }
 
 struct Loss {
@@ -61,17 +64,9 @@ impl Losses {
         Losses { file_name, on_loss, limit, state, changed }
     }
 
-    /// Whether a thread has to [tell](Losses::tell_all).
-    pub(super) fn has_listener(&self) -> bool {
-        self.on_loss.is_some()
-    }
-
     /// Has one told: on return that is done, or takes longer than is waited for.
     pub(super) fn tell(&self, range: Range<FileOffset>, error: Error) {
         let loss = Loss { range, error };
-        if !self.has_listener() {
-            return self.tell_now(&loss);
-        }
         let mut state = self.state();
         let number = state.count;
         state.count += 1;
@@ -87,18 +82,15 @@ impl Losses {
         }
     }
 
-    /// Tells of all that come, until [`Losses::stop`]: what a thread does.
+    /// Tells of all that come, until [`Losses::end`]: what a thread does.
     pub(super) fn tell_all(&self) {
         loop {
-            let is_idle = |state: &mut State| state.queue.is_empty() && !state.is_stopping;
+            let is_idle = |state: &mut State| state.queue.is_empty() && !state.is_over;
             let waited = self.changed.wait_while(self.state(), is_idle);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-            if state.is_stopping {
-                return;
-            }
-            let next = state.queue.pop_front();
+            let Some(next) = state.queue.pop_front() else { return };
             drop(state);
-            next.iter().for_each(|loss| self.tell_now(loss));
+            self.tell_now(&next);
             let mut state = self.state();
             state.told += 1;
             state.is_overdue &= !state.queue.is_empty();
@@ -117,11 +109,15 @@ impl Losses {
         }
     }
 
-    /// Has the thread that tells end, after what it is just telling; the rest is not told.
+    /// Has nobody wait any more until one is told: who is to end must not be held up.
     pub(super) fn stop(&self) {
-        let mut state = self.state();
-        state.is_stopping = true;
-        state.queue.clear();
+        self.state().is_stopping = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the thread that tells end when it has told of all that have come: none comes any more.
+    pub(super) fn end(&self) {
+        self.state().is_over = true;
         self.changed.notify_all();
     }
 
@@ -160,7 +156,7 @@ mod tests {
             assert!(told.try_recv().is_err());
             drop(guard);
             assert!((0..100).all(|page| told.recv() == Ok(page)));
-            losses.stop();
+            losses.end();
         });
     }
 
@@ -180,8 +176,32 @@ mod tests {
                 assert_eq!(told.try_recv(), Ok(page));
             }
             assert!(since.elapsed() < Duration::from_secs(300));
-            losses.stop();
+            losses.end();
         });
+    }
+
+    #[test]
+    fn what_is_to_be_told_when_the_mapping_ends_is_told_before_it_has() {
+        let held: Arc<Mutex<()>> = Arc::default();
+        let (tell, told) = mpsc::channel();
+        let wanted = Arc::clone(&held);
+        let on_loss: OnLoss = Arc::new(move |lost: &LostPage<'_>| {
+            drop(wanted.lock().unwrap());
+            tell.send(lost.range.start.0).unwrap();
+        });
+        let losses = &Losses::new("f", Some(on_loss), Duration::from_millis(10));
+        let guard = held.lock().unwrap();
+        std::thread::scope(|scope| {
+            let tells = scope.spawn(|| losses.tell_all());
+            (0..10).for_each(|page| is_lost(losses, page));
+            losses.stop();
+            // What a thread serves just then.
+            is_lost(losses, 10);
+            losses.end();
+            drop(guard);
+            tells.join().unwrap();
+        });
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), (0..=10).collect::<Vec<_>>());
     }
 
     #[test]
@@ -195,6 +215,7 @@ mod tests {
             }
             losses.stop();
             waits.join().unwrap();
+            losses.end();
             losses.tell_all();
         });
         assert!(since.elapsed() < Duration::from_secs(300));

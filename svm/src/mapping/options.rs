@@ -37,10 +37,10 @@ impl MappingOptions {
         self
     }
 
-    /// How many threads serve faults of this mapping: each has its own, and one more that fetches ahead. Of a
-    /// [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what threads have come to wait for is
-    /// asked for together, and only what has to be brought home before keeps one of these. A [`Mapping`] takes five
-    /// file descriptors, however many threads it has, a [`StrictMapping`] three and one for each of them.
+    /// How many threads serve faults of this mapping: each has its own, one more that fetches ahead, and one that tells
+    /// of losses. Of a [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what threads have come to
+    /// wait for is asked for together, and only what has to be brought home before keeps one of these. A [`Mapping`]
+    /// takes five file descriptors, however many threads it has, a [`StrictMapping`] three and one for each of them.
     pub fn handlers(mut self, count: usize) -> MappingOptions {
         self.handlers = count.max(1);
         self
@@ -56,16 +56,16 @@ impl MappingOptions {
     /// Whom to tell, before the thread that touched it gets its signal, that a page cannot be had. It is called by
     /// a thread of the mapping's own, and must not touch the mapping. The thread that touched the page waits for it,
     /// for no longer than the [limit](MappingOptions::loss_limit), and so does one that serves faults; the end of the
-    /// mapping waits for what has begun, however long that takes. A panic there is told in the log, and is no more.
+    /// mapping waits until all are told of, however long that takes. A panic there is told in the log, and is no more.
     pub fn on_loss(mut self, tell: impl Fn(&LostPage<'_>) + Send + Sync + 'static) -> MappingOptions {
         self.on_loss = Some(Arc::new(tell));
         self
     }
 
-    /// How long a thread that has touched what cannot be had waits at most until that is told. It may hold what
-    /// [`on_loss`](MappingOptions::on_loss) waits for, as a mutex or the lock of a stream: then it gets its signal
-    /// after that time. Those that touch lost pages later get theirs at once, and are told of when that call has
-    /// returned.
+    /// How long a thread that has touched what cannot be had waits at most until that is told, in the log, too. It may
+    /// hold what [`on_loss`](MappingOptions::on_loss) waits for, or whoever writes the log, as a mutex or the lock of a
+    /// stream: then it gets its signal after that time. Those that touch lost pages later get theirs at once, and are
+    /// told of when that call has returned.
     pub fn loss_limit(mut self, limit: Duration) -> MappingOptions {
         self.loss_limit = limit;
         self

@@ -89,11 +89,12 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
 /// # Errors
 /// [`Error::BadRange`].
 pub(super) fn check_length(file: &File, range: &Range<FileOffset>, coming: u64) -> Result<()> {
-    let size = file.size().max(coming);
-    if range.end.0 <= size {
+    let size = file.size();
+    if range.end.0 <= size.max(coming) {
         return Ok(());
     }
-    let reason = format!("the file has {size} bytes, and was opened for reading");
+    let has = if coming > size { format!("is to have {coming}") } else { format!("has {size}") };
+    let reason = format!("the file {has} bytes, and was opened for reading");
     Err(Error::BadRange { name: file.name().into(), range: range.clone(), reason })
 }
 

@@ -128,13 +128,13 @@ impl Watch {
         let stop = counter(EventfdFlags::empty())?;
         let left = counter(EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
         let watch = Watch { faults, stop, left, most, state: Mutex::default(), changed: Condvar::new() };
-        let free = (0..most.min(threads)).map(|_| watch.bed()).collect::<io::Result<_>>()?;
+        let bed = |_| watch.bed(with_descriptor(|| epoll::create(CreateFlags::CLOEXEC))?);
+        let free = (0..most.min(threads)).map(bed).collect::<io::Result<_>>()?;
         watch.state().free = free;
         Ok(watch)
     }
 
-    fn bed(&self) -> io::Result<Arc<Bed>> {
-        let epoll = with_descriptor(|| epoll::create(CreateFlags::CLOEXEC))?;
+    fn bed(&self, epoll: OwnedFd) -> io::Result<Arc<Bed>> {
         epoll::add(&epoll, &self.left, EventData::new_u64(1), EventFlags::IN | EventFlags::EXCLUSIVE)?;
         epoll::add(&epoll, &self.stop, EventData::new_u64(2), EventFlags::IN)?;
         Ok(Arc::new(Bed { epoll, hears: AtomicBool::new(false) }))
@@ -219,8 +219,9 @@ impl Watch {
         /// Where the kernel has no more room for what is waited for.
         const DEAF: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         let mut state = self.state();
-        // After some were held up, more than have a place may watch.
-        let Some(bed) = state.free.pop().or_else(|| self.bed().ok()) else {
+        // After some were held up, more than have a place may watch. They do without where it would cost a segment.
+        let another = || self.bed(epoll::create(CreateFlags::CLOEXEC).ok()?).ok();
+        let Some(bed) = state.free.pop().or_else(another) else {
             drop(state);
             return self.wait_without_bed();
         };

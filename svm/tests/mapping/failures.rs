@@ -201,6 +201,68 @@ fn a_thread_that_touches_what_is_lost_gets_sigbus() {
     });
 }
 
+/// A log of losses that is written to the standard error.
+struct ToStderr;
+
+impl tracing::Subscriber for ToStderr {
+    fn enabled(&self, of: &tracing::Metadata<'_>) -> bool {
+        of.target().ends_with("::losses")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |_: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            text += &format!("{value:?}")
+        });
+        eprintln!("{text}");
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+const HOLDS: &str = "failures::who_holds_what_the_log_is_written_to_goes_on";
+
+#[test]
+fn who_holds_what_the_log_is_written_to_goes_on() {
+    if std::env::var_os("SVMIO_TEST_HOLDS").is_none() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([HOLDS, "--exact", "--nocapture"]).env("SVMIO_TEST_HOLDS", "1");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told =
+            said.lines().filter(|line| line.contains("a page of /mapped that is touched cannot be had"));
+        assert_eq!(told.count(), 1, "{said}");
+        return;
+    }
+    // SAFETY: it only has this process end that would wait for ever.
+    unsafe { libc::alarm(60) };
+    tracing::subscriber::set_global_default(ToStderr).unwrap();
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = filled_by_the_second(process);
+        if process.rank() == 0 {
+            let mapping = map(&file, SEGMENT, &MappingOptions::new().loss_limit(Duration::from_millis(50)));
+            process.job.memberships[0].declare_lost(Rank(1), "the test says so");
+            let held = std::io::stderr().lock();
+            assert!(!kernel_reads(mapping.as_ptr(), 8));
+            drop(held);
+            // It is told of when this has returned, at the latest.
+            let _ = mapping.unmap();
+        }
+    });
+}
+
 #[test]
 fn a_process_that_may_not_serve_faults_hears_of_the_way_out() {
     let (_directory, stores) = job::stores(1);
@@ -245,6 +307,14 @@ fn ranges_that_cannot_be_are_errors() {
     drop(mapping);
     let reading = Arc::new(stores[0].open_file(&name, &OpenOptions::reading()).unwrap());
     bad(Mapping::new(&reading, range(0, 2 * PAGE + 1)).map(drop));
+    let prepared = MappingOptions::new().prepare(&reading, range(0, 4 * PAGE)).unwrap();
+    for (coming, told) in
+        [(0, format!("has {} bytes", 2 * PAGE)), (3 * PAGE, format!("is to have {} bytes", 3 * PAGE))]
+    {
+        let error = prepared.check_size(coming).unwrap_err();
+        assert!(error.to_string().contains(&told), "{error}");
+    }
+    prepared.check_size(4 * PAGE).unwrap();
     let mapping = Mapping::new(&reading, range(0, 2 * PAGE)).unwrap();
     assert!(!mapping.is_writable());
     assert_eq!(load(&mapping, 5), 0);

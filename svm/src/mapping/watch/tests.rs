@@ -187,3 +187,42 @@ fn who_finds_no_bed_makes_one_or_does_without() {
     let state = watch.state();
     assert_eq!((state.awake, state.asleep.len(), state.free.len()), (1, 0, 1));
 }
+
+const KEEPS: &str = "mapping::watch::tests::no_segment_is_closed_for_a_bed_that_is_not_needed";
+
+/// In a process of its own, whose descriptors are counted.
+#[test]
+fn no_segment_is_closed_for_a_bed_that_is_not_needed() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    if std::env::var_os("SVMIO_TEST_KEEPS").is_none() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args([KEEPS, "--exact"]).env("SVMIO_TEST_KEEPS", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        return;
+    }
+    const SEGMENTS: u64 = 20;
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let store = crate::Store::open(directory.path()).unwrap();
+    let options = crate::OpenOptions::read_write().create(true).segment_size(Some(crate::SegmentSize::MIN));
+    let file = store.open_file(&crate::FileName::new("f").unwrap(), &options).unwrap();
+    let write = || {
+        for segment in 0..SEGMENTS {
+            file.write_at(crate::FileOffset(segment * crate::SegmentSize::MIN.bytes()), &[1]).unwrap();
+        }
+        crate::mapping_cache::made_by_this_thread()
+    };
+    let made = write();
+    assert!(made >= SEGMENTS);
+    let (watch, is_stopping) = (&Watch::new(silent(), 1, 3).unwrap(), &AtomicBool::new(false));
+    let _place = watch.enter(is_stopping, None);
+    let taken = watch.state().free.pop();
+    assert!(taken.is_some());
+    setrlimit(Resource::Nofile, Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) }).unwrap();
+    let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    assert!(!all.is_empty());
+    watch.leave((1..2).map(fault));
+    watch.wait().unwrap();
+    assert_eq!(write(), made, "segments were closed");
+}
