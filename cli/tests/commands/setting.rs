@@ -11,10 +11,11 @@ use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_svmio");
 
-/// In front of a command: SIGHUP does what it does by default, though the tests may have been started by `nohup`.
-pub(crate) const HEEDING: [&str; 2] = ["env", "--default-signal=HUP"];
+/// In front of a command: signals do what they do by default, though the tests may have been started by `nohup`, or in
+/// the background of a script, which ignores those of the keyboard.
+pub(crate) const HEEDING: [&str; 2] = ["env", "--default-signal=HUP,INT,QUIT,ALRM,XCPU,USR1,USR2,TERM"];
 
-/// The program, which heeds the end of a terminal.
+/// The program, which heeds all signals.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(HEEDING[0]);
     command.args(&HEEDING[1..]).arg(PROGRAM);
