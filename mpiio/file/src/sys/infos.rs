@@ -10,16 +10,18 @@ pub(crate) struct Info(ffi::MPI_Info);
 impl Info {
     /// One with these keys and values, none where there are none.
     pub(crate) fn of<'h>(hints: impl Iterator<Item = (&'h CStr, &'h CStr)>) -> Result<Self, Failure> {
-        demand_active("MPI_Info_create")?;
-        let _quiet = Quiet::begin();
         // SAFETY: MPI's constant.
         let mut info = Self(unsafe { ffi::RSMPI_INFO_NULL });
+        let mut hints = hints.peekable();
+        if hints.peek().is_none() {
+            return Ok(info);
+        }
+        demand_active("MPI_Info_create")?;
+        let _quiet = Quiet::begin();
+        // SAFETY: the place of the answer is ours.
+        let code = unsafe { ffi::MPI_Info_create(&mut info.0) };
+        Failure::unless_success("MPI_Info_create", code)?;
         for (key, value) in hints {
-            if info.is_none() {
-                // SAFETY: the place of the answer is ours.
-                let code = unsafe { ffi::MPI_Info_create(&mut info.0) };
-                Failure::unless_success("MPI_Info_create", code)?;
-            }
             // SAFETY: both end with a zero; MPI refuses what is too long, and copies the rest.
             let code = unsafe { ffi::MPI_Info_set(info.0, key.as_ptr(), value.as_ptr()) };
             Failure::unless_success("MPI_Info_set", code)?;
