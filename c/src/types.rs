@@ -90,12 +90,14 @@ pub type svm_on_loss =
 pub struct svm_options {
     /// `sizeof(svm_options)`: how many of these the program knows.
     pub size: usize,
-    /// The most memory for pages that were fetched, and the copies by which changes are found; bytes. 0: 256 MiB.
+    /// The most memory for pages that were fetched, and the copies by which changes are found; bytes, at least 1 MiB.
+    /// 0: 256 MiB.
     pub limit: u64,
-    /// The most bytes that are fetched ahead of a row of faults at a time. 0: 4 MiB; `SVM_NOTHING`: none.
+    /// The most bytes that are fetched ahead of a row of faults at a time, at most a quarter of `limit`. 0: 4 MiB;
+    /// `SVM_NOTHING`: none.
     pub ahead: u64,
     /// How many threads serve the faults of this mapping: each has its own, one more that fetches ahead, and one that
-    /// tells of what is lost. 0: 8. A mapping takes five file descriptors, however many threads it has; its file takes
+    /// tells of what is lost. 0: 8; at most 1024. A mapping takes five file descriptors, however many threads it has; its file takes
     /// three, and one for each of its segments that is kept open.
     pub handlers: u64,
     /// Bytes of a segment of a file that is made: a power of two from 64 KiB to 1 GiB. 0: 16 MiB.

@@ -16,7 +16,7 @@ use super::output;
 /// The arguments of `svmio serve-store`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeStoreArguments {
-    /// The store [default: SVMIO_STORE, else /dev/shm/svmio-UID]
+    /// The store [default: SVMIO_STORE, else /dev/shm/svmio-UID, or /dev/shm/svmio-UID-NODE with SVMIO_NODE]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     store: Option<PathBuf>,
 }

@@ -11,7 +11,7 @@ use crate::commands::error::CommandError;
 /// Which directory is meant.
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// The store [default: SVMIO_STORE, else /dev/shm/svmio-UID]
+    /// The store [default: SVMIO_STORE, else /dev/shm/svmio-UID, or /dev/shm/svmio-UID-NODE with SVMIO_NODE]
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: Option<PathBuf>,
 }
