@@ -97,8 +97,8 @@ pub struct svm_options {
     /// `SVM_NOTHING`: none.
     pub ahead: u64,
     /// How many threads serve the faults of this mapping: each has its own, one more that fetches ahead, and one that
-    /// tells of what is lost. 0: 8; at most 1024. A mapping takes five file descriptors, however many threads it has; its file takes
-    /// three, and one for each of its segments that is kept open.
+    /// tells of what is lost. 0: 8; at most 1024. A mapping takes five file descriptors, however many threads it has; its
+    /// file takes three, and one for each of its segments that is kept open.
     pub handlers: u64,
     /// Bytes of a segment of a file that is made: a power of two from 64 KiB to 1 GiB. 0: 16 MiB.
     pub segment_size: u64,
