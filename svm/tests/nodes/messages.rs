@@ -173,3 +173,45 @@ fn opening_and_closing_cost_each_node_the_same_number_of_messages_however_many_t
         assert!(per_node.iter().all(|messages| (2..=24).contains(messages)), "{per_node:?}");
     }
 }
+
+#[test]
+fn opening_a_file_that_exists_costs_each_node_the_same_number_of_messages_however_much_there_is() {
+    const FILES: u64 = 8;
+    let by_memory = AtomicBool::new(true);
+    let per_node = [(2, 1), (4, 1), (8, 1), (4, 16)].map(|(nodes, segments)| {
+        let (_directory, stores) = stores(nodes);
+        // Each node has so many segments of each.
+        job(&stores, nodes, |process| {
+            for file in 0..FILES {
+                let file = open(process, &format!("f{file}"), &small_segments());
+                let own = (0..segments).map(|round| round * nodes as u64 + u64::from(process.rank()));
+                own.for_each(|index| file.write_at(FileOffset(index * SEGMENT), &[1; 8]).unwrap());
+                process.close(file).unwrap();
+            }
+        });
+        // Processes that know nothing of them yet.
+        let on_the_wire = OnTheWire::default();
+        job(&stores, nodes, |process| {
+            process.close(open(process, "first", &small_segments())).unwrap();
+            let before = process.cluster.statistics();
+            process.meet();
+            for file in 0..FILES {
+                let file = open(process, &format!("f{file}"), &OpenOptions::read_write());
+                assert!(file.size() > (segments * nodes as u64 - 1) * SEGMENT);
+                process.close(file).unwrap();
+            }
+            process.meet();
+            on_the_wire.add(process, &before);
+            by_memory.store(process.cluster.shares_memory(), Ordering::Relaxed);
+        });
+        let others = FILES * (nodes as u64 - 1);
+        (on_the_wire.messages.into_inner() + others / 2) / others
+    });
+    if by_memory.into_inner() {
+        assert!(per_node.iter().all(|messages| messages.abs_diff(per_node[0]) <= 1), "{per_node:?}");
+        assert!((2..=8).contains(&per_node[0]), "{per_node:?}");
+    } else {
+        // With what ranks tell each other, as above.
+        assert!(per_node.iter().all(|messages| (2..=24).contains(messages)), "{per_node:?}");
+    }
+}
