@@ -53,26 +53,30 @@ fn ofi_in_processes() {
     }
 }
 
-/// The suite on libfabric in this process, over its loopback interface.
-fn ofi_in_threads(provider: &str) {
+/// The suite on libfabric in this process, over its loopback interface, where longer writes than these do not go by
+/// messages. As the settings have it by themselves, it runs in processes.
+fn ofi_in_threads(provider: &str, short_run: usize) {
     let secret = JobSecret::random().expect("the kernel has random numbers");
-    let settings = OfiSettings { provider: provider.into(), ..OfiSettings::default() };
-    ranks::in_threads(
-        3,
-        |_| ofi::prepare(&settings, &secret).expect("libfabric has the provider"),
-        plain,
-        suite,
-    );
+    let usual = OfiSettings::default().longest_store;
+    for longest_store in if is_full_run() { vec![0, 256, usual] } else { vec![short_run] } {
+        let settings = OfiSettings { provider: provider.into(), longest_store, ..OfiSettings::default() };
+        ranks::in_threads(
+            3,
+            |_| ofi::prepare(&settings, &secret).expect("libfabric has the provider"),
+            plain,
+            suite,
+        );
+    }
 }
 
 #[test]
 fn ofi_by_net_in_threads() {
-    ofi_in_threads("net");
+    ofi_in_threads("net", 0);
 }
 
 #[test]
 fn ofi_by_rxm_over_tcp_in_threads() {
-    ofi_in_threads("tcp;ofi_rxm");
+    ofi_in_threads("tcp;ofi_rxm", 256);
 }
 
 #[test]

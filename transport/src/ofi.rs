@@ -22,12 +22,12 @@
 //!   sys         libfabric in C, loaded when it is first needed
 //! ```
 //!
-//! **Writes.** Up to [`OfiSettings::longest_store`] bytes a write travels as messages, which the target's process
-//! applies in order, the last word of each piece last. So writes become visible in the order in which they were
-//! issued, a piece that fits a message arrives whole, many pieces cost one message, waiters are woken by the
-//! arrival (not by that of one long piece: [`wire::is_silent_write`]), and the sender may go on at once. Longer ones
-//! go straight into the target's memory by `fi_write`, after the messages before them were applied, and the caller
-//! waits until they are delivered: the order stays, no byte is copied here, and the wait is short beside the
+//! **Writes.** Up to [`OfiSettings::longest_store`] bytes, and always up to 256, a write travels as messages, which
+//! the target's process applies in order, the last word of each piece last. So writes become visible in the order in
+//! which they were issued, a piece that fits a message arrives whole, many pieces cost one message, waiters are woken
+//! by the arrival (not by that of one long piece: [`wire::is_silent_write`]), and the sender may go on at once. Longer
+//! ones go straight into the target's memory by `fi_write`, after the messages before them were applied, and the
+//! caller waits until they are delivered: the order stays, no byte is copied here, and the wait is short beside the
 //! transfer. Whoever wants to go on meanwhile hands the transfer over.
 //!
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the

@@ -32,7 +32,8 @@ pub struct OfiSettings {
     /// many of them as it leaves to others, and always a sixteenth, so that one that hangs holds up nobody else. Once
     /// peers have twice as many as this together, each gets one: a burst to 1000 peers takes 66 MiB.
     pub send_buffers: usize,
-    /// The longest write, in bytes, that goes by messages; there, two copies cost less than the wait for delivery.
+    /// The longest write, in bytes, that goes by messages; there, two copies cost less than the wait for delivery. Those
+    /// of up to 256 bytes do in any case: they are to arrive whole.
     pub longest_store: usize,
     /// Into parts of how many bytes longer transfers are divided. Messages to the same peer go between the parts, so
     /// these say how long one may be held up: 512 KiB take 4 ms at 1 Gbit/s.
