@@ -24,6 +24,10 @@ const AT_ONCE: Duration = Duration::from_secs(PATIENCE.as_secs() / 2);
 /// How long the processes of a job wait for one that does not come, which is killed. The others are all to come.
 const START_LIMIT: &str = "10s";
 
+/// What a process is killed amid, by the fabric's statistics.
+const COUNTED: [&str; 7] =
+    ["short_messages", "eager_messages", "rendezvous_messages", "writes", "reads", "atomics", "posts"];
+
 /// How long a job may take to be under way, and its survivors to end, on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -80,7 +84,7 @@ fn check_remains(hosts: &Hosts, host: usize, what: &str) {
 /// joined, when they connect and make their buffers.
 fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
     let mut all = Vec::new();
-    let mut messages = [("short_messages", 0), ("eager_messages", 0), ("rendezvous_messages", 0)];
+    let mut counts = COUNTED.map(|name| (name, 0));
     for seed in 0..kills {
         let mut random = Random::new(seed);
         let ranks = 3 + random.below(3) as u32;
@@ -108,19 +112,19 @@ fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
         assert!(is_in_time, "{what}: the survivors were told after {times:?}");
         all.extend(times);
         for report in (0..ranks).filter_map(|rank| job.report(Rank(rank))) {
-            for (name, count) in &mut messages {
+            for (name, count) in &mut counts {
                 *count += report["statistics"][*name].as_u64().expect("a number");
             }
         }
         drop(job);
         (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
     }
-    assert!(messages.iter().all(|(_, count)| *count > 0), "not all protocols were in use: {messages:?}");
+    assert!(counts.iter().all(|(_, count)| *count > 0), "not all that there is was in use: {counts:?}");
     all.sort();
     let (median, longest) = (all[all.len() / 2], all[all.len() - 1]);
     assert!(median < TIMEOUT, "{fabric} {provider}: the survivors were told after {all:?}");
     println!("{fabric} {provider}: {kills} kills, noticed after {median:?} (median), {longest:?} (longest)");
-    println!("  the survivors' messages: {messages:?}");
+    println!("  what the survivors did: {counts:?}");
 }
 
 #[test]
