@@ -131,6 +131,8 @@ fn show(text: &str) {
 #[test]
 fn idle_processes() {
     start("shm");
+    start("ofi");
     idle("shm", "");
     idle("ofi", "net");
+    idle("ofi", "tcp;ofi_rxm");
 }
