@@ -40,6 +40,10 @@ pub struct OfiSettings {
     pub transfer_bytes: usize,
     /// How many parts of one chain are under way at once: enough to cover the way to the peer and back.
     pub transfers_in_flight: usize,
+    /// Whether a thread that waits sleeps by what the provider has for that, as all of sockets have (libfabric's wait
+    /// objects). Otherwise, and where a provider has nothing, it looks whether something has come: after 20 µs, and the
+    /// longer nothing comes the less often, after a second each 10 ms.
+    pub wait_objects: bool,
     /// After how many seconds without an answer, or without room for a message, a peer is given up. The watchdog
     /// should be quicker.
     pub answer_seconds: u32,
@@ -63,6 +67,7 @@ impl Default for OfiSettings {
             longest_store: 64 << 10,
             transfer_bytes: 512 << 10,
             transfers_in_flight: 4,
+            wait_objects: true,
             answer_seconds: 30,
             silence: Duration::from_secs(2),
         }
