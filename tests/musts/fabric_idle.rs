@@ -112,17 +112,59 @@ fn start(fabric: &str) {
     assert!(times.any(|joined| joined < SOON), "each time they have started later than after {SOON:?}");
 }
 
-/// Many processes start, and each talks to one neighbour; after how long all have joined.
+/// What the processors have done so far, in ticks.
+struct Ticks {
+    all: u64,
+    idle: u64,
+    /// For processes that this one has waited for.
+    own: u64,
+}
+
+impl Ticks {
+    fn now() -> Ticks {
+        let read = |path: &str| std::fs::read_to_string(path).expect("/proc is there");
+        let number = |word: &str| word.parse::<u64>().expect("a number of ticks");
+        let machine = read("/proc/stat");
+        let machine = machine.lines().next().expect("it begins with the sum of all processors");
+        // User, nice, system, idle, waiting for a device, interrupts, soft ones, stolen by the host.
+        let machine: Vec<u64> = machine.split_whitespace().skip(1).take(8).map(number).collect();
+        // Behind the name, which may be anything, from the state on.
+        let process = read("/proc/self/stat");
+        let (_, process) = process.rsplit_once(')').expect("the name is in brackets");
+        let process: Vec<&str> = process.split_whitespace().collect();
+        Ticks {
+            all: machine.iter().sum(),
+            idle: machine[3] + machine[4],
+            // By programs, and by the kernel for them.
+            own: number(process[13]) + number(process[14]),
+        }
+    }
+
+    /// The share of the processors' time since then that other processes did not take.
+    fn left_since(&self) -> f64 {
+        let now = Ticks::now();
+        let (all, idle, own) = (now.all - self.all, now.idle - self.idle, now.own - self.own);
+        ((idle + own) as f64 / all.max(1) as f64).min(1.0)
+    }
+}
+
+/// Many processes start, and each talks to one neighbour; after how long all have joined, less what others had of the
+/// processors meanwhile.
 fn joined(fabric: &str) -> Duration {
     const RANKS: u32 = 64;
+    let ticks = Ticks::now();
     let job = FabricJob::new(PROCESS, &["pairs"], RANKS).variable("SVMIO_FABRIC", fabric).start();
     let begun = job.begun();
     let reports = job.succeed(LIMIT);
+    let left = ticks.left_since();
     let since =
         |time: &serde_json::Value| Duration::from_nanos(time.as_u64().expect("a time").saturating_sub(begun));
     let joined = reports.iter().map(|report| since(&report["joined"])).max().expect("there are ranks");
     let talked = reports.iter().map(|report| since(&report["at"])).max().expect("there are ranks");
-    show(&format!("{fabric}: {RANKS} processes: all joined after {joined:?}, had talked after {talked:?}\n"));
+    show(&format!(
+        "{fabric}: {RANKS} processes: all joined after {joined:?}, had talked after {talked:?}, with {left:.2} of the \
+         processors\n"
+    ));
     for (rank, report) in reports.iter().enumerate() {
         let neighbour = rank ^ 1;
         let peers = report["peers"].as_array().expect("a list");
@@ -130,7 +172,7 @@ fn joined(fabric: &str) -> Duration {
         assert_eq!(others, [&json!(neighbour)], "rank {rank} has talked to {neighbour} only");
         assert_eq!(report["finish"], serde_json::Value::Null, "rank {rank}: {report}");
     }
-    joined
+    joined.mul_f64(left)
 }
 
 /// Prints what was measured also where the test succeeds, when `print!` is captured.
