@@ -49,11 +49,11 @@ const CONSTANTS: [&str; 15] = [
     "fi_resource_mgmt_FI_RM_ENABLED",
     "fi_av_type_FI_AV_UNSPEC",
     "fi_cq_format_FI_CQ_FORMAT_MSG",
-    "fi_wait_obj_FI_WAIT_(FD|NONE)",
-    "_bindgen_ty_.*_FI_(ENABLE|GETWAIT)",
+    "fi_wait_obj_FI_WAIT_(FD|NONE|UNSPEC|YIELD)",
+    "_bindgen_ty_.*_FI_(ENABLE|GETWAIT|GETWAITOBJ)",
     "_bindgen_ty_.*_FI_(FORMAT_UNSPEC|SOCKADDR(_IN6?)?)",
     "FI_(FORMAT_UNSPEC|SOCKADDR(_IN6?)?)",
-    "FI_(ENABLE|GETWAIT|EAVAIL|ENOKEY|ADDRSTRLEN)",
+    "FI_(ENABLE|GETWAIT|GETWAITOBJ|EAVAIL|ENOKEY|ADDRSTRLEN)",
 ];
 
 /// Flags are words of 64 bits, whichever of them a value needs.

@@ -20,14 +20,21 @@ impl Extent {
     pub fn of(check: bool) -> Extent {
         if check { Extent::Check } else { Extent::Full }
     }
+}
 
-    /// What the command line of a benchmark says that has this option alone. Where it says something else, or asks for
-    /// help, the process ends.
-    pub fn from_command_line(name: &'static str, about: &'static str) -> Extent {
-        let check = Arg::new("check").long("check").action(ArgAction::SetTrue);
-        let check = check.help("Fewer and shorter runs, and a failure where an aim is missed by far");
-        Extent::of(Command::new(name).about(about).arg(check).get_matches().get_flag("check"))
-    }
+/// What the command line of a benchmark says of how much is run, and of how it is judged: `--aims`, `--check`, or neither.
+/// Where it says something else, or asks for help, the process ends.
+pub fn asked(name: &'static str, about: &'static str) -> (Extent, Judging) {
+    let matches = command_line(name, about).get_matches();
+    let [aims, check] = ["aims", "check"].map(|option| matches.get_flag(option));
+    (Extent::of(check), Judging::of(aims, check))
+}
+
+fn command_line(name: &'static str, about: &'static str) -> Command {
+    let option = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let aims = option("aims").conflicts_with("check").help("A failure where an aim is missed");
+    let check = option("check").help("Fewer and shorter runs, and a failure where an aim is missed by far");
+    Command::new(name).about(about).args([aims, check])
 }
 
 /// What is measured against what is aimed at.
@@ -197,6 +204,16 @@ mod tests {
         assert_eq!(passing(Judging::of(true, false)), [true, false, false, false]);
         assert_eq!(passing(Judging::of(false, true)), [true, true, false, false]);
         assert_eq!(passing(Judging::of(false, false)), [true; 4]);
+    }
+
+    #[test]
+    fn all_is_judged_by_its_aims_or_a_part_by_what_is_far_from_them() {
+        let accepts = |options: &[&str]| {
+            let words = std::iter::once("messages").chain(options.iter().copied());
+            command_line("messages", "").try_get_matches_from(words).is_ok()
+        };
+        assert!(accepts(&[]) && accepts(&["--aims"]) && accepts(&["--check"]));
+        assert!(!accepts(&["--aims", "--check"]) && !accepts(&["--sizes", "8"]));
     }
 
     #[test]

@@ -62,8 +62,11 @@ impl Default for Wire {
     }
 }
 
-/// Measures both between two hosts, and prints the table. Returns svmio's bandwidth, as a share of iperf3's, of the
-/// largest messages.
+/// From how many bytes on a message is long enough for the whole rate.
+const LONG: u64 = 1 << 20;
+
+/// Measures both between two hosts, and prints the table. Returns svmio's bandwidth, as a share of iperf3's: the least
+/// of all sizes from 1 MiB on.
 ///
 /// # Panics
 /// Where one of them fails, or something is missing.
@@ -95,7 +98,13 @@ pub fn compare(extent: Extent, record: &mut Record) -> f64 {
         record
             .add(json!({ "what": "1 Gbit/s", "bytes": size, "unit": "MB/s", "svmio": own, "iperf3": peer }));
     }
-    values[1].last().map_or(f64::NAN, |own| own / peer)
+    least_of_long(sizes, &values[1]) / peer
+}
+
+/// The least of the values of long messages; NaN where there are none.
+fn least_of_long(sizes: &[u64], values: &[f64]) -> f64 {
+    let long = sizes.iter().zip(values).filter(|(size, _)| **size >= LONG).map(|(_, value)| *value);
+    long.reduce(f64::min).unwrap_or(f64::NAN)
 }
 
 /// iperf3's server.
@@ -132,4 +141,16 @@ pub(crate) fn iperf(hosts: &Hosts, from: usize, to: usize) -> f64 {
         .unwrap_or_else(|error| panic!("{command:?}: {error}\n{}", String::from_utf8_lossy(&output.stdout)));
     let bits = result["end"]["sum_received"]["bits_per_second"].as_f64();
     bits.unwrap_or_else(|| panic!("{command:?} says {result}")) / 8e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::least_of_long;
+
+    #[test]
+    fn the_slowest_of_long_messages_counts() {
+        let sizes = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
+        assert_eq!(least_of_long(&sizes, &[50.0, 118.0, 90.0, 117.0]), 90.0);
+        assert!(least_of_long(&sizes[..1], &[50.0]).is_nan());
+    }
 }

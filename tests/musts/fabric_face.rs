@@ -53,26 +53,31 @@ fn ofi_in_processes() {
     }
 }
 
-/// The suite on libfabric in this process, over its loopback interface.
-fn ofi_in_threads(provider: &str) {
+/// The suite on libfabric in this process, over its loopback interface, with settings that few need: the longest write
+/// that goes by messages, and whether threads sleep by the provider's wait objects. With the usual ones it runs in
+/// processes.
+fn ofi_in_threads(provider: &str, longest_store: usize, wait_objects: bool) {
     let secret = JobSecret::random().expect("the kernel has random numbers");
-    let settings = OfiSettings { provider: provider.into(), ..OfiSettings::default() };
-    ranks::in_threads(
-        3,
-        |_| ofi::prepare(&settings, &secret).expect("libfabric has the provider"),
-        plain,
-        suite,
-    );
+    let usual = OfiSettings { provider: provider.into(), ..OfiSettings::default() };
+    let mut all = vec![OfiSettings { longest_store, wait_objects, ..usual.clone() }];
+    if is_full_run() {
+        let longest_store = 256 - longest_store;
+        all.extend([OfiSettings { longest_store, wait_objects: !wait_objects, ..usual.clone() }, usual]);
+    }
+    for settings in all {
+        let prepare = |_| ofi::prepare(&settings, &secret).expect("libfabric has the provider");
+        ranks::in_threads(3, prepare, plain, suite);
+    }
 }
 
 #[test]
 fn ofi_by_net_in_threads() {
-    ofi_in_threads("net");
+    ofi_in_threads("net", 0, false);
 }
 
 #[test]
 fn ofi_by_rxm_over_tcp_in_threads() {
-    ofi_in_threads("tcp;ofi_rxm");
+    ofi_in_threads("tcp;ofi_rxm", 256, true);
 }
 
 #[test]

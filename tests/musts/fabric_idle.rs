@@ -32,20 +32,30 @@ fn processor_time(id: i32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
+/// The same where the provider wakes nobody, and a thread looks every 10 ms whether something has come: 1000 looks at the
+/// connections with fifteen others, of some 50 µs each.
+const MOST_OF_LOOKS_IN_TEN_SECONDS: Duration = Duration::from_millis(120);
+
 /// Sixteen processes that have all talked with each other wait.
 fn idle(fabric: &str, provider: &str) {
+    idle_with(fabric, provider, true, MOST_IN_TEN_SECONDS);
+}
+
+/// The same with or without wait objects of the provider; each may use so much in ten seconds.
+fn idle_with(fabric: &str, provider: &str, wait_objects: bool, most_in_ten_seconds: Duration) {
     const RANKS: u32 = 16;
     let length = Duration::from_secs(if is_full_run() { 10 } else { 2 });
     let job = FabricJob::new(PROCESS, &["idle"], RANKS).variable("SVMIO_WATCHDOG_SIGNALS", "true");
     let timeout = format!("{:?}", WatchdogSettings::default().timeout);
     let job = job.variable("SVMIO_WATCHDOG_TIMEOUT", &timeout);
     let job = job.variable("SVMIO_FABRIC", fabric).variable("SVMIO_OFI_PROVIDER", provider);
+    let job = job.variable("SVMIO_OFI_WAIT_OBJECTS", &wait_objects.to_string());
     let mut job = job.start();
     job.until_ready(LIMIT);
     let pids = job.pids();
-    settle(&pids);
-    // What happens to fall into a short time is more in proportion: half the bound at least.
-    let most = (MOST_IN_TEN_SECONDS * length.as_secs() as u32 / 10).max(MOST_IN_TEN_SECONDS / 2);
+    settle(&pids, if wait_objects { Duration::from_millis(1) } else { most_in_ten_seconds * RANKS / 100 });
+    // What happens to fall into a short time is more in proportion.
+    let most = (most_in_ten_seconds * length.as_secs() as u32 / 10).max(MOST_IN_TEN_SECONDS / 2);
     // A host that takes the processor away charges it to whom it was taken from. Who is not idle is so each time.
     let mut least = vec![Duration::MAX; pids.len()];
     for _ in 0..TRIES {
@@ -65,13 +75,14 @@ fn idle(fabric: &str, provider: &str) {
     end(&mut job, RANKS);
 }
 
-/// Waits until none of the processes has used the processor for a tenth of a second: all that was begun has ended.
-fn settle(pids: &[i32]) {
+/// Waits until the processes have together used the processor for no more than so long in a tenth of a second: all that
+/// was begun has ended.
+fn settle(pids: &[i32], rest: Duration) {
     let sum = || pids.iter().map(|id| processor_time(*id)).sum::<Duration>();
     for _ in 0..100 {
         let before = sum();
         std::thread::sleep(Duration::from_millis(100));
-        if sum() - before < Duration::from_millis(1) {
+        if sum() - before < rest {
             return;
         }
     }
@@ -101,17 +112,59 @@ fn start(fabric: &str) {
     assert!(times.any(|joined| joined < SOON), "each time they have started later than after {SOON:?}");
 }
 
-/// Many processes start, and each talks to one neighbour; after how long all have joined.
+/// What the processors have done so far, in ticks.
+struct Ticks {
+    all: u64,
+    idle: u64,
+    /// For processes that this one has waited for.
+    own: u64,
+}
+
+impl Ticks {
+    fn now() -> Ticks {
+        let read = |path: &str| std::fs::read_to_string(path).expect("/proc is there");
+        let number = |word: &str| word.parse::<u64>().expect("a number of ticks");
+        let machine = read("/proc/stat");
+        let machine = machine.lines().next().expect("it begins with the sum of all processors");
+        // User, nice, system, idle, waiting for a device, interrupts, soft ones, stolen by the host.
+        let machine: Vec<u64> = machine.split_whitespace().skip(1).take(8).map(number).collect();
+        // Behind the name, which may be anything, from the state on.
+        let process = read("/proc/self/stat");
+        let (_, process) = process.rsplit_once(')').expect("the name is in brackets");
+        let process: Vec<&str> = process.split_whitespace().collect();
+        Ticks {
+            all: machine.iter().sum(),
+            idle: machine[3] + machine[4],
+            // By programs, and by the kernel for them.
+            own: number(process[13]) + number(process[14]),
+        }
+    }
+
+    /// The share of the processors' time since then that other processes did not take.
+    fn left_since(&self) -> f64 {
+        let now = Ticks::now();
+        let (all, idle, own) = (now.all - self.all, now.idle - self.idle, now.own - self.own);
+        ((idle + own) as f64 / all.max(1) as f64).min(1.0)
+    }
+}
+
+/// Many processes start, and each talks to one neighbour; after how long all have joined, less what others had of the
+/// processors meanwhile.
 fn joined(fabric: &str) -> Duration {
     const RANKS: u32 = 64;
+    let ticks = Ticks::now();
     let job = FabricJob::new(PROCESS, &["pairs"], RANKS).variable("SVMIO_FABRIC", fabric).start();
     let begun = job.begun();
     let reports = job.succeed(LIMIT);
+    let left = ticks.left_since();
     let since =
         |time: &serde_json::Value| Duration::from_nanos(time.as_u64().expect("a time").saturating_sub(begun));
     let joined = reports.iter().map(|report| since(&report["joined"])).max().expect("there are ranks");
     let talked = reports.iter().map(|report| since(&report["at"])).max().expect("there are ranks");
-    show(&format!("{fabric}: {RANKS} processes: all joined after {joined:?}, had talked after {talked:?}\n"));
+    show(&format!(
+        "{fabric}: {RANKS} processes: all joined after {joined:?}, had talked after {talked:?}, with {left:.2} of the \
+         processors\n"
+    ));
     for (rank, report) in reports.iter().enumerate() {
         let neighbour = rank ^ 1;
         let peers = report["peers"].as_array().expect("a list");
@@ -119,7 +172,7 @@ fn joined(fabric: &str) -> Duration {
         assert_eq!(others, [&json!(neighbour)], "rank {rank} has talked to {neighbour} only");
         assert_eq!(report["finish"], serde_json::Value::Null, "rank {rank}: {report}");
     }
-    joined
+    joined.mul_f64(left)
 }
 
 /// Prints what was measured also where the test succeeds, when `print!` is captured.
@@ -131,6 +184,9 @@ fn show(text: &str) {
 #[test]
 fn idle_processes() {
     start("shm");
+    start("ofi");
     idle("shm", "");
     idle("ofi", "net");
+    idle("ofi", "tcp;ofi_rxm");
+    idle_with("ofi", "net", false, MOST_OF_LOOKS_IN_TEN_SECONDS);
 }

@@ -24,6 +24,10 @@ const AT_ONCE: Duration = Duration::from_secs(PATIENCE.as_secs() / 2);
 /// How long the processes of a job wait for one that does not come, which is killed. The others are all to come.
 const START_LIMIT: &str = "10s";
 
+/// What a process is killed amid, by the fabric's statistics.
+const COUNTED: [&str; 7] =
+    ["short_messages", "eager_messages", "rendezvous_messages", "writes", "reads", "atomics", "posts"];
+
 /// How long a job may take to be under way, and its survivors to end, on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -80,7 +84,7 @@ fn check_remains(hosts: &Hosts, host: usize, what: &str) {
 /// joined, when they connect and make their buffers.
 fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
     let mut all = Vec::new();
-    let mut messages = [("short_messages", 0), ("eager_messages", 0), ("rendezvous_messages", 0)];
+    let mut counts = COUNTED.map(|name| (name, 0));
     for seed in 0..kills {
         let mut random = Random::new(seed);
         let ranks = 3 + random.below(3) as u32;
@@ -108,19 +112,19 @@ fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
         assert!(is_in_time, "{what}: the survivors were told after {times:?}");
         all.extend(times);
         for report in (0..ranks).filter_map(|rank| job.report(Rank(rank))) {
-            for (name, count) in &mut messages {
+            for (name, count) in &mut counts {
                 *count += report["statistics"][*name].as_u64().expect("a number");
             }
         }
         drop(job);
         (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
     }
-    assert!(messages.iter().all(|(_, count)| *count > 0), "not all protocols were in use: {messages:?}");
+    assert!(counts.iter().all(|(_, count)| *count > 0), "not all that there is was in use: {counts:?}");
     all.sort();
     let (median, longest) = (all[all.len() / 2], all[all.len() - 1]);
     assert!(median < TIMEOUT, "{fabric} {provider}: the survivors were told after {all:?}");
     println!("{fabric} {provider}: {kills} kills, noticed after {median:?} (median), {longest:?} (longest)");
-    println!("  the survivors' messages: {messages:?}");
+    println!("  what the survivors did: {counts:?}");
 }
 
 #[test]
@@ -236,53 +240,82 @@ fn a_kill_around_the_finish_is_survived() {
     }
 }
 
+/// Has a loss by silence noticed, in an attempt of which all survivors' times are told: not before the silence was long
+/// enough, and not long after. A busy machine may keep a process from its turn for as long, but not in each attempt.
+fn noticed_in_time(what: &str, mut attempt: impl FnMut() -> Vec<Duration>) {
+    const TRIES: usize = 3;
+    let latest = TIMEOUT + Duration::from_secs(10);
+    let mut all = Vec::new();
+    for _ in 0..TRIES {
+        let times = attempt();
+        // Heartbeats come four times in the timeout; the last one may have come just before, or have been seen a
+        // moment late.
+        assert!(times.iter().all(|time| *time > TIMEOUT / 2), "{what}: noticed after {times:?}");
+        if times.iter().all(|time| *time < latest) {
+            return;
+        }
+        all.push(times);
+    }
+    panic!("{what}: each time noticed late: {all:?}");
+}
+
 /// A process that is stopped is one that hangs: it is noticed by its silence.
 #[test]
 fn a_stopped_process_is_noticed() {
     let hosts = Hosts::new(1);
-    for seed in 0..if is_full_run() { 20 } else { 2 } {
-        let mut random = Random::new(seed);
-        let ranks = 3;
-        let lost = Rank(random.below(3) as u32);
-        let mut job = traffic(seed, ranks, TIMEOUT).in_hosts(&hosts, 7801).start();
-        job.until_ready(LIMIT);
-        let since = job.signal(lost, Signal::STOP);
-        job.wait(Some(lost), LIMIT);
-        for time in noticed(&job, ranks, lost, since) {
-            // Heartbeats come four times in the timeout; the last one may have come just before, or have been seen
-            // a moment late. That it is noticed at all, the wait for the others has shown.
-            assert!(time > TIMEOUT / 2, "seed {seed}: rank {lost} was noticed after {time:?}");
+    for seed in 0..if is_full_run() { 10 } else { 1 } {
+        for fabric in ["shm", "ofi"] {
+            let lost = Rank(Random::new(seed).below(3) as u32);
+            noticed_in_time(&format!("{fabric}, seed {seed}: rank {lost} stopped"), || {
+                stopped(&hosts, fabric, seed, lost)
+            });
         }
-        // It goes on, and learns that it is lost.
-        job.signal(lost, Signal::CONT);
-        job.wait(None, LIMIT);
-        check_told(&job, lost);
-        drop(job);
-        check_remains(&hosts, 0, &format!("stopping rank {lost}"));
     }
+}
+
+/// After how long the survivors noticed that a rank was stopped.
+fn stopped(hosts: &Hosts, fabric: &str, seed: u64, lost: Rank) -> Vec<Duration> {
+    let ranks = 3;
+    let job = traffic(seed, ranks, TIMEOUT).variable("SVMIO_FABRIC", fabric);
+    let mut job = job.in_hosts(hosts, 7801).start();
+    job.until_ready(LIMIT);
+    let since = job.signal(lost, Signal::STOP);
+    job.wait(Some(lost), LIMIT);
+    let times = noticed(&job, ranks, lost, since);
+    // It goes on, and learns that it is lost.
+    job.signal(lost, Signal::CONT);
+    job.wait(None, LIMIT);
+    check_told(&job, lost);
+    drop(job);
+    check_remains(hosts, 0, &format!("stopping rank {lost} on {fabric}"));
+    times
 }
 
 /// A host whose cable is pulled is silent: the others notice it, and it notices that it is alone.
 #[test]
 fn a_cut_link_is_noticed() {
     for lost in [Rank(0), Rank(2)] {
-        let ranks = 3;
-        let hosts = Hosts::new(3);
-        // Long before the limit there are both: the loss, and the end of what was under way from the lost one.
-        let silence = format!("{}ms", TIMEOUT.as_millis() / 4);
-        let job = traffic(u64::from(lost.0), ranks, TIMEOUT).variable("SVMIO_FABRIC", "ofi");
-        let mut job = job.variable("SVMIO_OFI_SILENCE", &silence).in_hosts(&hosts, 7804).start();
-        job.until_ready(LIMIT);
-        let since = now();
-        hosts.cut(lost.index());
-        job.wait(None, LIMIT);
-        for time in noticed(&job, ranks, lost, since) {
-            assert!(time > TIMEOUT / 2, "rank {lost} was noticed after {time:?}");
-        }
-        check_told(&job, lost);
-        drop(job);
-        (0..hosts.count()).for_each(|host| check_remains(&hosts, host, &format!("cutting off rank {lost}")));
+        noticed_in_time(&format!("rank {lost} cut off"), || cut_off(lost));
     }
+}
+
+/// After how long the survivors noticed that a rank's host was cut off.
+fn cut_off(lost: Rank) -> Vec<Duration> {
+    let ranks = 3;
+    let hosts = Hosts::new(3);
+    // Long before the limit there are both: the loss, and the end of what was under way from the lost one.
+    let silence = format!("{}ms", TIMEOUT.as_millis() / 4);
+    let job = traffic(u64::from(lost.0), ranks, TIMEOUT).variable("SVMIO_FABRIC", "ofi");
+    let mut job = job.variable("SVMIO_OFI_SILENCE", &silence).in_hosts(&hosts, 7804).start();
+    job.until_ready(LIMIT);
+    let since = now();
+    hosts.cut(lost.index());
+    job.wait(None, LIMIT);
+    let times = noticed(&job, ranks, lost, since);
+    check_told(&job, lost);
+    drop(job);
+    (0..hosts.count()).for_each(|host| check_remains(&hosts, host, &format!("cutting off rank {lost}")));
+    times
 }
 
 /// A process that lives but is lost to the others has learnt that.

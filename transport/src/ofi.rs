@@ -22,12 +22,12 @@
 //!   sys         libfabric in C, loaded when it is first needed
 //! ```
 //!
-//! **Writes.** Up to [`OfiSettings::longest_store`] bytes a write travels as messages, which the target's process
-//! applies in order, the last word of each piece last. So writes become visible in the order in which they were
-//! issued, a piece that fits a message arrives whole, many pieces cost one message, waiters are woken by the
-//! arrival (not by that of one long piece: [`wire::is_silent_write`]), and the sender may go on at once. Longer ones
-//! go straight into the target's memory by `fi_write`, after the messages before them were applied, and the caller
-//! waits until they are delivered: the order stays, no byte is copied here, and the wait is short beside the
+//! **Writes.** Up to [`OfiSettings::longest_store`] bytes, and always up to 256, a write travels as messages, which
+//! the target's process applies in order, the last word of each piece last. So writes become visible in the order in
+//! which they were issued, a piece that fits a message arrives whole, many pieces cost one message, waiters are woken
+//! by the arrival (not by that of one long piece: [`wire::is_silent_write`]), and the sender may go on at once. Longer
+//! ones go straight into the target's memory by `fi_write`, after the messages before them were applied, and the
+//! caller waits until they are delivered: the order stays, no byte is copied here, and the wait is short beside the
 //! transfer. Whoever wants to go on meanwhile hands the transfer over.
 //!
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the
@@ -138,11 +138,13 @@ pub fn prepare_at(settings: &OfiSettings, secret: &JobSecret, met_at: IpAddr) ->
 fn listen(settings: &OfiSettings, secret: &JobSecret, met_at: Option<IpAddr>) -> Result<Listening> {
     settings.check().map_err(|misfit| misfit.at(format!("ofi.{}", misfit.key)))?;
     let (offer, at) = Offer::choose(settings, met_at)?;
-    listen_by(offer, &at, settings, secret)
+    let domain = Domain::open(offer).map_err(|error| at_address(error, &at))?;
+    listen_in(domain, &at, settings, secret)
 }
 
-/// Listens by `offer`, which was found at the address `at`.
-fn listen_by(offer: Offer, at: &str, settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
+/// Listens in `domain`, whose offer was found at the address `at`.
+fn listen_in(domain: Arc<Domain>, at: &str, settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
+    let offer = domain.offer();
     let address = (offer.provider(), offer.address_format());
     let mut settings = settings.clone();
     settings.transfer_bytes = settings.transfer_bytes.min(offer.largest_message());
@@ -154,9 +156,8 @@ fn listen_by(offer: Offer, at: &str, settings: &OfiSettings, secret: &JobSecret)
         sends: settings.send_buffers,
         transfers: 256,
     };
-    let endpoint = Domain::open(offer)
-        .and_then(|domain| Endpoint::open(domain, buffers))
-        .map_err(|error| at_address(error, at))?;
+    let endpoint =
+        Endpoint::open(domain, buffers, settings.wait_objects).map_err(|error| at_address(error, at))?;
     let (provider, format) = address;
     // They are at most 1 MiB.
     let message_bytes = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX);

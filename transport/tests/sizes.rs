@@ -92,6 +92,13 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     })
 }
 
+/// The longest write that goes by libfabric's messages: none of its own, the longest that is to arrive whole, any, or
+/// what it is by itself.
+fn longest_store() -> impl Strategy<Value = Option<(&'static str, String)>> {
+    let bytes = prop_oneof![Just(0), Just(256), 0_u32..200_000];
+    prop::option::of(bytes.prop_map(|bytes| ("SVMIO_OFI_LONGEST_STORE", format!("{bytes}B"))))
+}
+
 /// For the environment: fields are separated by commas, messages by spaces.
 fn write(messages: &[Message]) -> String {
     messages.iter().fold(String::new(), |mut text, message| {
@@ -244,7 +251,8 @@ proptest! {
     fn messages_of_any_size_arrive_over_tcp(
         messages in messages(64 << 20),
         settings in prop_oneof![Just(Vec::new()), settings()],
+        longest_store in longest_store(),
     ) {
-        check(&TCP, &messages, settings);
+        check(&TCP, &messages, settings.into_iter().chain(longest_store).collect());
     }
 }

@@ -6,7 +6,7 @@
 //! What is told goes as `memory.md`, and as `memory.json` with what is aimed at, with options in their names, into the
 //! directory that `SVMIO_FIGURES` names.
 //!
-//! With `--check` small sizes, and a failure where an aim is missed by far.
+//! With `--aims` a failure where an aim is missed; with `--check` small sizes, and a failure where one is missed by far.
 
 use std::process::ExitCode;
 
@@ -26,10 +26,8 @@ fn main() -> ExitCode {
     if bed::cleaned_up() || job::is_done_here() {
         return ExitCode::SUCCESS;
     }
-    let extent = Extent::from_command_line(
-        "memory",
-        "A stencil and a sort over files as memory, beside explicit reads and writes",
-    );
+    let (extent, judging) =
+        aims::asked("memory", "A stencil and a sort over files as memory, beside explicit reads and writes");
     if !left_out::is_root() {
         return left_out::all("programs on files as memory");
     }
@@ -54,5 +52,5 @@ fn main() -> ExitCode {
     drop(bed);
     record.tell(format_args!("\nAt the end {}.", Phase::now()));
     record.keep(&aims);
-    left_out.end(aims::end(extent, &aims, was_calm))
+    left_out.end(aims::end(judging, &aims, was_calm))
 }

@@ -3,8 +3,8 @@
 //! On shared memory a bare copy stands beside it, by a peer that is told by one word and tells by another one: as much
 //! as can be hidden on this machine at this time.
 //! Prints tables in Markdown, keeps them as `overlap.md` and `overlap.json`, and draws them, in the directory that
-//! `SVMIO_FIGURES` names. With `--check` a few sizes on
-//! shared memory only, and a failure where an aim is missed by far.
+//! `SVMIO_FIGURES` names. With `--aims` a failure where an aim is missed; with `--check` a few sizes on shared memory
+//! only, and a failure where one is missed by far.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ const COMPUTE: &str = "0,0.1,0.2,0.5,1,2,5,10,20,30,40,50,60";
 const LONG_COMPUTE: &str = "0,10,20,40,60,80,100,150,200,300,400";
 
 fn main() -> ExitCode {
-    let extent = Extent::from_command_line("overlap", "Computing while a message is sent");
+    let (extent, judging) = aims::asked("overlap", "Computing while a message is sent");
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin overlap\n");
     let others = [(extent == Extent::Check, "check".to_owned())];
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     };
     record.tell(format_args!("\nAt the end {}.", Phase::now()));
     record.keep(&aims);
-    left_out.end(aims::end(extent, &aims, was_calm))
+    left_out.end(aims::end(judging, &aims, was_calm))
 }
 
 /// Measures between two hosts, and prints the tables.

@@ -35,6 +35,36 @@ fn messages_between_processes_are_measured() {
     assert_eq!((lines[2][..2].join(" "), lines[2].len()), ("1 KiB".into(), 6));
 }
 
+/// Between processes over the loopback interface, each with a diagram of what it tells.
+#[test]
+fn libfabrics_messages_and_interrupts_are_measured_and_drawn() {
+    const SIZES: [u64; 3] = [8, 4 << 10, 256 << 10];
+    let setting = Setting::new();
+    let over = ["--fabric", "ofi", "--repeat", "1", "--json", "--plot"];
+    let across = figures::Axis { label: "bytes".into(), is_logarithmic: true };
+    for (what, label, is_logarithmic) in
+        [("pingpong", "half a round trip, µs", true), ("bandwidth", "MB/s", false)]
+    {
+        let plot = format!("{what}.svg");
+        let result = setting.json(&[&["bench", what, "--sizes", "8,4K,256K"][..], &over, &[&plot]].concat());
+        let seconds = points(&result, &SIZES);
+        assert_eq!((&result["benchmark"], &result["fabric"]), (&what.into(), &"ofi".into()), "{result}");
+        let svg = fs::read_to_string(setting.outside(&plot)).unwrap();
+        assert!(svg.contains(&format!("{what} on ofi (")) && svg.contains(label), "{svg}");
+        let rates =
+            result["points"].as_array().unwrap().iter().map(|point| point["mb_per_second"].as_f64().unwrap());
+        let values = if is_logarithmic { seconds } else { rates.collect() };
+        let [line] = &drawn_lines(&svg)[..] else { panic!("no line, or several: {svg}") };
+        let (xs, ys): (Vec<f64>, Vec<f64>) = line.iter().copied().unzip();
+        assert_in_scale(&SIZES.map(|size| size as f64), &xs, &across);
+        assert_in_scale(&values, &ys, &figures::Axis { label: label.into(), is_logarithmic });
+    }
+    let interrupts = ["bench", "interrupt", "--count", "50"];
+    let result = setting.json(&[&interrupts[..], &over, &["interrupt.svg"]].concat());
+    assert_eq!((&result["fabric"], &result["count"]), (&"ofi".into(), &50.into()), "{result}");
+    assert!(fs::read_to_string(setting.outside("interrupt.svg")).unwrap().contains("interrupts on ofi ("));
+}
+
 #[test]
 fn the_simulated_fabric_always_measures_the_same_and_in_its_own_time() {
     let setting = Setting::new();

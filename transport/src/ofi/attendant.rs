@@ -37,8 +37,12 @@ const FIRST_CALL: Duration = Duration::from_millis(50);
 /// How long while something waits for room in the provider's queues.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// How long at most between two looks where the provider cannot wake anybody.
-const LONGEST_BLIND_SLEEP: Duration = Duration::from_millis(1);
+/// The shortest and the longest time between two looks where the provider cannot wake anybody.
+const BLIND_SLEEPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
+
+/// How long such a time is at most where something came a moment ago: what is written straight into memory makes no
+/// event, and with some providers gets on by these looks alone.
+const BLIND_AMID_TRAFFIC: Duration = Duration::from_millis(1);
 
 /// How long a provider may keep transfers to a lost peer before they are given up without it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -207,7 +211,7 @@ impl Drop for Relying<'_> {
 /// What the thread does until it is stopped.
 fn run(adapter: &Arc<Adapter>) {
     let attendant = &adapter.attendant;
-    let mut blind_sleep = Duration::from_micros(20);
+    let mut latest_news = Instant::now();
     let mut drives = 0;
     let mut call = FIRST_CALL;
     let mut unheard = Unheard::new(Instant::now());
@@ -224,6 +228,7 @@ fn run(adapter: &Arc<Adapter>) {
         let was_driven = std::mem::replace(&mut drives, drives_now) != drives_now;
         if was_driven {
             call = FIRST_CALL;
+            latest_news = Instant::now();
         }
         if attendant.is_driven(was_driven) {
             attendant.is_napping.store(true, Ordering::SeqCst);
@@ -236,7 +241,7 @@ fn run(adapter: &Arc<Adapter>) {
         match adapter.process() {
             Ok(Some(0)) => {}
             Ok(Some(_)) => {
-                blind_sleep = Duration::from_micros(20);
+                latest_news = Instant::now();
                 call = FIRST_CALL;
                 continue;
             }
@@ -267,11 +272,17 @@ fn run(adapter: &Arc<Adapter>) {
                 attendant.is_in_call.store(false, Ordering::SeqCst);
             }
             Waiting::Blind => {
-                attendant.sleep(None, blind_sleep.min(longest));
-                blind_sleep = (blind_sleep * 2).min(LONGEST_BLIND_SLEEP);
+                attendant.sleep(None, blind_sleep(latest_news.elapsed()).min(longest));
             }
         }
     }
+}
+
+/// How long to sleep where nobody is woken, and nothing has come for so long: who waits does so longer by an eighth of
+/// it, after a tenth of a second by a hundredth, and what is at rest takes little of the processor.
+fn blind_sleep(quiet: Duration) -> Duration {
+    let (shortest, longest) = BLIND_SLEEPS;
+    (quiet / 8).min(BLIND_AMID_TRAFFIC).max(quiet / 100).clamp(shortest, longest)
 }
 
 impl Adapter {
@@ -354,5 +365,19 @@ impl Adapter {
                 Ok(())
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::blind_sleep;
+
+    #[test]
+    fn who_is_not_woken_looks_the_less_often_the_longer_nothing_comes() {
+        let micros = [0, 100, 800, 8000, 50_000, 200_000, 1_000_000, 3_600_000_000];
+        let slept = micros.map(|quiet| blind_sleep(Duration::from_micros(quiet)).as_micros());
+        assert_eq!(slept, [20, 20, 100, 1000, 1000, 2000, 10_000, 10_000]);
     }
 }

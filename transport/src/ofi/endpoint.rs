@@ -24,6 +24,7 @@ use self::queues::open_queues;
 mod completions;
 mod posting;
 mod queues;
+mod sleeping;
 
 /// A peer, and how the provider numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,14 +69,15 @@ pub(super) struct Buffers {
 }
 
 impl<T: Send> Endpoint<T> {
-    /// Opens one that listens at the address of the domain's offer.
+    /// Opens one that listens at the address of the domain's offer; one that can be waited for, where the provider has
+    /// a way to, if that is wanted.
     ///
     /// # Errors
     /// `Provider`.
-    pub(super) fn open(domain: Arc<Domain>, buffers: Buffers) -> Result<Self> {
+    pub(super) fn open(domain: Arc<Domain>, buffers: Buffers, wants_to_wait: bool) -> Result<Self> {
         let offer = domain.offer();
         let owner = domain.domain();
-        let (addresses, completions, waiting) = open_queues(&domain)?;
+        let (addresses, completions, waiting) = open_queues(&domain, wants_to_wait)?;
         let mut endpoint = ptr::null_mut();
         // SAFETY: an open domain and its offer.
         let answer =

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::domain::Use;
+use super::sys;
 
 /// A call that may be answered by a fault instead of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,10 @@ pub(super) enum Call {
     Send,
     /// Begins a transfer.
     Transfer,
+    /// Opens a queue of completions that is to be waited for so.
+    Queue(sys::fi_wait_obj),
+    /// Waits for one.
+    Wait,
 }
 
 /// The faults that are to come; outside of tests there are none.
@@ -44,6 +49,10 @@ struct Planned {
     longest: Option<usize>,
     /// What is answered where only writes of this process begin.
     source: Option<i32>,
+    /// Ways to wait that there are not.
+    ways: Vec<sys::fi_wait_obj>,
+    /// What whoever waits is answered, at once.
+    waiting: Option<i32>,
 }
 
 #[cfg(test)]
@@ -58,6 +67,8 @@ impl Faults {
             Call::Register(..) => planned.registering.pop_front(),
             Call::Send => planned.sending.pop_front(),
             Call::Transfer => planned.transferring.pop_front(),
+            Call::Queue(way) => planned.ways.contains(&way).then_some(-libc::ENOSYS),
+            Call::Wait => planned.waiting,
         }
     }
 
@@ -84,6 +95,16 @@ impl Faults {
     /// Has the next transfers be answered so.
     pub(super) fn fail_transfers(&self, answers: impl IntoIterator<Item = i32>) {
         self.planned().transferring.extend(answers);
+    }
+
+    /// Has queues of completions not be opened that are to be waited for in these ways.
+    pub(super) fn refuse_queues(&self, ways: &[sys::fi_wait_obj]) {
+        self.planned().ways.extend(ways);
+    }
+
+    /// Has whoever waits be answered so, without any wait.
+    pub(super) fn answer_waits(&self, answer: i32) {
+        self.planned().waiting = Some(answer);
     }
 
     fn planned(&self) -> MutexGuard<'_, Planned> {

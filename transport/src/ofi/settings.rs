@@ -32,13 +32,18 @@ pub struct OfiSettings {
     /// many of them as it leaves to others, and always a sixteenth, so that one that hangs holds up nobody else. Once
     /// peers have twice as many as this together, each gets one: a burst to 1000 peers takes 66 MiB.
     pub send_buffers: usize,
-    /// The longest write, in bytes, that goes by messages; there, two copies cost less than the wait for delivery.
+    /// The longest write, in bytes, that goes by messages; there, two copies cost less than the wait for delivery. Those
+    /// of up to 256 bytes do in any case: they are to arrive whole.
     pub longest_store: usize,
     /// Into parts of how many bytes longer transfers are divided. Messages to the same peer go between the parts, so
     /// these say how long one may be held up: 512 KiB take 4 ms at 1 Gbit/s.
     pub transfer_bytes: usize,
     /// How many parts of one chain are under way at once: enough to cover the way to the peer and back.
     pub transfers_in_flight: usize,
+    /// Whether a thread that waits sleeps by what the provider has for that, as all of sockets have (libfabric's wait
+    /// objects). Otherwise, and where a provider has nothing, it looks whether something has come: after 20 µs, and the
+    /// longer nothing comes the less often, after a second each 10 ms.
+    pub wait_objects: bool,
     /// After how many seconds without an answer, or without room for a message, a peer is given up. The watchdog
     /// should be quicker.
     pub answer_seconds: u32,
@@ -62,6 +67,7 @@ impl Default for OfiSettings {
             longest_store: 64 << 10,
             transfer_bytes: 512 << 10,
             transfers_in_flight: 4,
+            wait_objects: true,
             answer_seconds: 30,
             silence: Duration::from_secs(2),
         }

@@ -20,6 +20,7 @@ mod questions;
 mod registering;
 mod sources;
 mod waits;
+mod ways_to_wait;
 mod withdrawing;
 mod writes;
 

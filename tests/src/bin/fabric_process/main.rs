@@ -7,8 +7,9 @@
 //!   face                      the suite of the fabric's face
 //!   end                       the same, and its end: losses, and closing
 //!   traffic SEED [ROUNDS [READY]]
-//!                             messages of all protocols between all, until a peer is lost and all know it; it is
-//!                             under way after READY rounds, with 0 as soon as it has joined
+//!                             messages of all protocols between all, and all else that the fabric does, until a
+//!                             peer is lost and all know it; it is under way after READY rounds, with 0 as soon as
+//!                             it has joined
 //!   finishing RANKS           all but these finish, these only when they know of a loss
 //!   idle                      connected to all, waits for the end of the job
 //!   pairs                     talks with one neighbour only
@@ -18,6 +19,7 @@ mod finishing;
 mod idle;
 mod pattern;
 mod reports;
+mod segments;
 mod suite;
 mod traffic;
 

@@ -1,8 +1,9 @@
-//! Messages of all protocols between all, until a peer is lost and every survivor knows it.
+//! Messages of all protocols between all, and writes, chains, additions and reads in each other's segments, until a
+//! peer is lost and every survivor knows it.
 //!
-//! In each round every rank sends every other a header and a message. The header tells whether its sender knows of a
-//! loss; when all who are left do, all end after the same round. So the survivors go on with each other for a while,
-//! whatever the lost one was in the middle of.
+//! In each round every rank does its part in every other's segment, and sends it a header and a message. The header
+//! tells whether its sender knows of a loss; when all who are left do, all end after the same round. So the survivors go
+//! on with each other for a while, whatever the lost one was in the middle of.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use svmio_transport::{Capabilities, Dma, Error, Rank, Result};
 
 use crate::pattern::{first_wrong, message};
 use crate::reports::Reports;
+use crate::segments::{Segments, Wrong};
 
 /// The number of the round, and whether the sender knows of a loss.
 const HEADER: usize = 16;
@@ -33,8 +35,10 @@ pub(crate) fn run(job: Job, reports: &Reports, words: &[&str]) -> Value {
     }
     let messages = &job.settings().messages;
     let messenger = Messenger::open(job.fabric(), Port::FIRST, messages).expect("a port can be opened");
+    let mut segments = Segments::new(job.fabric(), seed);
     let mut traffic = Traffic {
         messenger: &messenger,
+        segments: &mut segments,
         rank: job.rank(),
         modes: modes(job.fabric().capabilities()),
         seed,
@@ -64,6 +68,8 @@ pub(crate) fn run(job: Job, reports: &Reports, words: &[&str]) -> Value {
         drop(job);
         Some("it did not finish".into())
     };
+    // Until now others may have been writing there.
+    drop(segments);
     let losses: Vec<_> = losses
         .into_iter()
         .map(|(rank, noticed)| json!({ "rank": rank, "error": noticed.error, "at": noticed.at }))
@@ -92,6 +98,7 @@ fn modes(capabilities: &Capabilities) -> Vec<Mode> {
 
 struct Traffic<'a> {
     messenger: &'a Messenger,
+    segments: &'a mut Segments,
     rank: Rank,
     modes: Vec<Mode>,
     seed: u64,
@@ -124,6 +131,10 @@ impl Traffic<'_> {
     /// One round; true when it was the last.
     fn round(&mut self, round: u64) -> bool {
         let knows = !self.losses.is_empty();
+        // Before the messages: who has the last one of a round may look at all that was written in it.
+        for (peer, result) in self.segments.round(round, &self.peers) {
+            self.judge(round, peer, result);
+        }
         let mut exchanges: Vec<_> =
             self.peers.iter().map(|peer| self.exchange(*peer, round, knows)).collect();
         let mut results = Vec::new();
@@ -155,7 +166,12 @@ impl Traffic<'_> {
                 .push(format!("round {round}: all requests are fine, but not their scope: {error}"));
         }
         for (peer, result, length) in results {
-            self.judge(round, peer, result, length);
+            let result = match result {
+                Ok(got) if got == length => Ok(()),
+                Ok(got) => Err(Wrong::Gave(format!("{got} bytes for {length}"))),
+                Err(error) => Err(Wrong::Failed(error)),
+            };
+            self.judge(round, peer, result);
         }
         let left = exchanges.iter().filter(|exchange| !self.losses.contains_key(&exchange.peer));
         let mut all_know = knows;
@@ -169,6 +185,10 @@ impl Traffic<'_> {
                 self.unexpected.push(format!(
                     "round {round}: from rank {peer} a header of round {sent_in}; of {length} bytes wrong: {wrong:?}"
                 ));
+            }
+            let looked = self.segments.look(round, exchange.peer);
+            if let (None, Err(Wrong::Gave(wrong))) = (&self.ending, looked) {
+                self.unexpected.push(format!("round {round}, with rank {}: {wrong}", exchange.peer));
             }
         }
         self.peers.retain(|peer| !self.losses.contains_key(peer));
@@ -202,14 +222,14 @@ impl Traffic<'_> {
         (random.below(u64::MAX), length, mode)
     }
 
-    fn judge(&mut self, round: u64, peer: Rank, result: Result<usize>, length: usize) {
+    fn judge(&mut self, round: u64, peer: Rank, result: Result<(), Wrong>) {
         let error = match result {
-            Ok(got) if got == length => return,
-            Ok(got) => {
-                self.unexpected.push(format!("round {round}: {got} bytes for {length} with rank {peer}"));
+            Ok(()) => return,
+            Err(Wrong::Gave(wrong)) => {
+                self.unexpected.push(format!("round {round}, with rank {peer}: {wrong}"));
                 return;
             }
-            Err(error) => error,
+            Err(Wrong::Failed(error)) => error,
         };
         let noticed = Noticed { error: error.to_string(), at: now() };
         match &error {

@@ -3,6 +3,7 @@
 use super::here;
 use crate::back_end::{Piece, Remote};
 use crate::error::Result;
+use crate::ofi::TRANSACTION_SIZE;
 use crate::ofi::adapter::{Adapter, Target};
 use crate::ofi::wire::Message;
 use crate::units::{Interrupt, Rank};
@@ -30,7 +31,7 @@ impl Adapter {
             self.waiters.look_again();
             return here(written, remote.owner, 0, total);
         }
-        if total <= self.settings.longest_store {
+        if total <= self.longest_by_message() {
             return self.write_by_messages(peer, &target, pieces, None);
         }
         // Runs of short pieces by messages, long ones directly, in order.
@@ -52,7 +53,7 @@ impl Adapter {
         interrupt: Interrupt,
     ) -> Result<()> {
         if let (Some(target), total) = self.resolve_all(remote, pieces)?
-            && total <= self.settings.longest_store
+            && total <= self.longest_by_message()
             && remote.owner != self.rank()
         {
             return self.write_by_messages(self.peer(remote.owner)?, &target, pieces, Some(interrupt));
@@ -71,6 +72,12 @@ impl Adapter {
     }
 
     fn is_short(&self, piece: &Piece<'_>) -> bool {
-        piece.bytes.len() <= self.settings.longest_store
+        piece.bytes.len() <= self.longest_by_message()
+    }
+
+    /// The longest write, in bytes, that goes by messages. What may be a transaction always does: the provider stores
+    /// the bytes of a transfer in whatever order it likes, and only who applies a message stores the last word last.
+    fn longest_by_message(&self) -> usize {
+        self.settings.longest_store.max(TRANSACTION_SIZE)
     }
 }

@@ -4,11 +4,11 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-use super::Endpoint;
+use super::{Endpoint, sleeping};
 use crate::error::Result;
 use crate::ofi::domain::{Domain, close, opened};
+use crate::ofi::faults::Call;
 use crate::ofi::keys::{Signal, Wake};
-use crate::ofi::provider::Offer;
 use crate::ofi::sys::{self, call};
 
 /// How a thread sleeps until completions come.
@@ -69,8 +69,9 @@ impl<T: Send> Endpoint<T> {
 
 pub(super) type Queues = (NonNull<sys::fid_av>, NonNull<sys::fid_cq>, Waiting);
 
-/// Opens the table of addresses and the queue of completions, the latter with a way to wait for them if possible.
-pub(super) fn open_queues(domain: &Domain) -> Result<Queues> {
+/// Opens the table of addresses and the queue of completions, the latter with a way to wait for them if possible, and
+/// wanted.
+pub(super) fn open_queues(domain: &Domain, wants_to_wait: bool) -> Result<Queues> {
     let offer = domain.offer();
     let owner = domain.domain();
     let mut addresses = ptr::null_mut();
@@ -80,25 +81,18 @@ pub(super) fn open_queues(domain: &Domain) -> Result<Queues> {
     let answer =
         unsafe { call!(owner, ops.av_open(owner, &mut attributes, &mut addresses, ptr::null_mut())) };
     let addresses = opened(offer, "opening the table of addresses", answer, addresses)?;
+    let ways = [sys::fi_wait_obj_FI_WAIT_FD, sys::fi_wait_obj_FI_WAIT_UNSPEC, sys::fi_wait_obj_FI_WAIT_NONE];
     let mut problem = None;
-    for wait in [sys::fi_wait_obj_FI_WAIT_FD, sys::fi_wait_obj_FI_WAIT_NONE] {
-        let mut attributes = sys::fi_cq_attr {
-            format: sys::fi_cq_format_FI_CQ_FORMAT_MSG,
-            wait_obj: wait,
-            ..sys::fi_cq_attr::default()
-        };
-        let mut completions = ptr::null_mut();
-        // SAFETY: an open domain.
-        let answer =
-            unsafe { call!(owner, ops.cq_open(owner, &mut attributes, &mut completions, ptr::null_mut())) };
-        match opened(offer, "opening the completion queue", answer, completions) {
-            Ok(completions) => {
-                let waiting = match wait {
-                    sys::fi_wait_obj_FI_WAIT_FD => way_to_wait(offer, completions),
-                    _ => Waiting::Blind,
-                };
-                return Ok((addresses, completions, waiting));
-            }
+    for way in ways.into_iter().skip(if wants_to_wait { 0 } else { ways.len() - 1 }) {
+        match open_queue(domain, way) {
+            Ok(completions) => match way_to_wait(domain, way, completions) {
+                // A queue that cannot be waited for is opened as such: a provider may have work with the others.
+                Waiting::Blind if way != sys::fi_wait_obj_FI_WAIT_NONE => {
+                    // SAFETY: opened just now; nothing depends on it.
+                    unsafe { close(&raw mut (*completions.as_ptr()).fid) };
+                }
+                waiting => return Ok((addresses, completions, waiting)),
+            },
             Err(error) => problem = Some(error),
         }
     }
@@ -107,12 +101,37 @@ pub(super) fn open_queues(domain: &Domain) -> Result<Queues> {
     Err(problem.unwrap_or_else(|| domain.error("opening the completion queue", "no way to wait suits")))
 }
 
-/// How to wait for a queue that was opened with a descriptor.
-fn way_to_wait(offer: &Offer, completions: NonNull<sys::fid_cq>) -> Waiting {
-    // Their descriptor stays readable once it was: `fi_trywait` does nothing in libfabric 1.17.
-    if ["net", "tcp"].contains(&offer.provider().as_str()) {
-        return Waiting::Call;
+/// Opens a queue of completions that is to be waited for in this way.
+fn open_queue(domain: &Domain, way: sys::fi_wait_obj) -> Result<NonNull<sys::fid_cq>> {
+    let owner = domain.domain();
+    let mut attributes = sys::fi_cq_attr {
+        format: sys::fi_cq_format_FI_CQ_FORMAT_MSG,
+        wait_obj: way,
+        ..sys::fi_cq_attr::default()
+    };
+    let mut completions = ptr::null_mut();
+    let answer = domain.faults().answer(Call::Queue(way)).unwrap_or_else(|| {
+        // SAFETY: an open domain.
+        unsafe { call!(owner, ops.cq_open(owner, &mut attributes, &mut completions, ptr::null_mut())) }
+    });
+    opened(domain.offer(), "opening the completion queue", answer, completions)
+}
+
+/// How to wait for a queue that was opened to be waited for in this way.
+fn way_to_wait(domain: &Domain, way: sys::fi_wait_obj, completions: NonNull<sys::fid_cq>) -> Waiting {
+    match way {
+        // Their descriptor stays readable once it was: `fi_trywait` does nothing in libfabric 1.17.
+        sys::fi_wait_obj_FI_WAIT_FD if ["net", "tcp"].contains(&domain.offer().provider().as_str()) => {
+            Waiting::Call
+        }
+        sys::fi_wait_obj_FI_WAIT_FD => descriptor(completions).map_or(Waiting::Blind, Waiting::Descriptor),
+        sys::fi_wait_obj_FI_WAIT_UNSPEC if sleeping::sleeps(domain, completions) => Waiting::Call,
+        _ => Waiting::Blind,
     }
+}
+
+/// What becomes readable, of a queue that was opened with a descriptor.
+fn descriptor(completions: NonNull<sys::fid_cq>) -> Option<RawFd> {
     let mut descriptor: RawFd = -1;
     let queue = completions.as_ptr();
     // SAFETY: an open queue with a descriptor to wait for; the answer is an int (`fi_cq(3)`, FI_GETWAIT).
@@ -122,5 +141,5 @@ fn way_to_wait(offer: &Offer, completions: NonNull<sys::fid_cq>) -> Waiting {
             fid.ops.control(&raw mut (*queue).fid, sys::FI_GETWAIT as i32, (&raw mut descriptor).cast())
         )
     };
-    if answer == 0 && descriptor >= 0 { Waiting::Descriptor(descriptor) } else { Waiting::Blind }
+    (answer == 0 && descriptor >= 0).then_some(descriptor)
 }

@@ -9,9 +9,10 @@ use crate::dma::{Completion, Direction, Transfer};
 use crate::memory::UserMemory;
 use crate::message::{MessageSettings, Messenger, Port};
 use crate::ofi::adapter::Adapter;
+use crate::ofi::domain::Domain;
 use crate::ofi::provider::Offer;
 use crate::ofi::sources::Source;
-use crate::ofi::{listen_by, sys};
+use crate::ofi::{listen_in, sys};
 use crate::{Error, Fabric, JobSecret, Rank, RemoteSegment, SegmentId};
 
 const LENGTH: usize = 4 << 20;
@@ -31,7 +32,7 @@ fn ranks_with(provider: &str, demand: u64) -> [(Fabric, Arc<Adapter>); 2] {
     join([(); 2].map(|()| {
         let (mut offer, at) = Offer::choose(&settings, None).unwrap();
         offer.demand(demand);
-        listen_by(offer, &at, &settings, &secret).unwrap()
+        listen_in(Domain::open(offer).unwrap(), &at, &settings, &secret).unwrap()
     }))
 }
 

@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::{SEGMENT, anonymous, connect, on_each, other, until};
+use super::hanging::{quick, ranks_by};
+use super::{PROVIDERS, SEGMENT, anonymous, connect, on_each, other, until};
 use crate::back_end::{Piece, Sequence};
 use crate::memory::UserMemory;
-use crate::{Error, Rank, SegmentId};
+use crate::ofi::OfiSettings;
+use crate::{Error, Fabric, Interrupt, Rank, SegmentId};
 
 #[test]
 fn writes_arrive_in_order_and_barriers_wait_for_them() {
@@ -83,6 +85,32 @@ fn overlapping_writes_of_all_lengths_take_effect_in_order() {
         assert!(read == expected);
         own
     });
+}
+
+/// A transaction is to arrive whole, as only messages do.
+#[test]
+fn what_may_be_a_transaction_goes_by_message_whatever_the_longest_store() {
+    for (provider, longest_store) in PROVIDERS.into_iter().flat_map(|name| [(name, 0), (name, 256)]) {
+        let [(zero, adapter), (one, _)] = ranks_by(&OfiSettings { longest_store, ..quick(provider, 20) });
+        let whole = zero.capabilities().transaction_size;
+        let segment = one.create(SEGMENT, &anonymous(4096)).unwrap();
+        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+        let messages = |write: &dyn Fn() -> crate::Result<()>| {
+            let before = adapter.peers[1].outgoing().sent;
+            write().unwrap();
+            adapter.peers[1].outgoing().sent - before
+        };
+        assert_eq!(messages(&|| remote.write(0, &vec![1; whole])), 1, "{provider}, {longest_store}");
+        let piece = [Piece { offset: 0, bytes: &vec![2; whole] }];
+        let with_interrupt = messages(&|| remote.write_and_trigger(&piece, Interrupt(1)));
+        assert_eq!(with_interrupt, 1, "{provider}, {longest_store}");
+        // Two of them in one message, or in one each.
+        let pieces = [0, 512].map(|offset| Piece { offset, bytes: piece[0].bytes });
+        assert!(messages(&|| remote.write_scattered(&pieces)) > 0, "{provider}, {longest_store}");
+        assert_eq!(messages(&|| remote.write(0, &vec![3; whole + 1])), 0, "{provider}, {longest_store}");
+        drop((remote, segment));
+        [zero, one].iter().for_each(Fabric::close);
+    }
 }
 
 #[test]
