@@ -10,6 +10,7 @@
 //! provision     storage for pages before they are written, and mapping them
 //! page_set      which pages are known to have storage, which to be mapped
 //! overwriting   what the file system does about stores into a mapping
+//! sharing       storage that other files have a part in
 //! large_pages   large pages made on demand
 //! disk_pages    large pages asked of a disk's file system
 //! maker         who makes one of them: one process at a time
@@ -33,6 +34,7 @@ mod overwriting;
 mod page_set;
 mod patience;
 mod provision;
+mod sharing;
 mod strided;
 
 use std::fs::{File, Metadata};
@@ -47,6 +49,7 @@ use self::mapping::Mapping;
 use self::overwriting::Overwriting;
 pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
+pub(crate) use self::sharing::Sole;
 pub(crate) use self::strided::{Access, Place};
 use crate::changes::Mark;
 use crate::units::SegmentIndex;
@@ -92,8 +95,9 @@ impl Segment {
     /// Maps the segment whose storage is `file`.
     pub(crate) fn map(index: SegmentIndex, file: File, bytes: u64, writable: bool) -> io::Result<Segment> {
         let overwriting = Overwriting::of(&file)?;
-        let of_kind = |kind| if overwriting == kind { LargePages::of(bytes) } else { None };
-        let (large, large_on_disk) = (of_kind(Overwriting::AfterReading), of_kind(Overwriting::Directly));
+        let large_if = |is_so| if is_so { LargePages::of(bytes) } else { None };
+        let large = large_if(overwriting == Overwriting::AfterReading);
+        let large_on_disk = large_if(overwriting.is_by_page_of_disk());
         let alignment = large.or(large_on_disk).map_or(1, |large| large.bytes() as usize);
         let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
         let inode = Inode::of(&file.metadata()?);
@@ -148,9 +152,10 @@ impl Segment {
         self.index
     }
 
-    /// Whether bytes may be stored into a mapping of it where it has storage: the file system does not write copies.
+    /// Whether bytes may be stored, at any time, into a mapping of it where it has storage: the file system does not write
+    /// copies.
     pub(crate) fn may_be_stored_into(&self) -> bool {
-        self.overwriting != Overwriting::ByCopying
+        matches!(self.overwriting, Overwriting::AfterReading | Overwriting::Directly)
     }
 
     /// Whether bytes may be written to its pages past all mappings. A file system of a disk would not hear of it, and

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Debian packages without which nothing here can be built or tested; e2fsprogs makes disks, elfutils tells where a run
-/// that hangs stands, valgrind what a program does to memory that is not its own. HDF5's tests are run, and fuse3 lets a user
-/// who is not root mount directories.
-const PACKAGES: [&str; 22] = [
+/// Debian packages without which nothing here can be built or tested; e2fsprogs and xfsprogs make disks, elfutils tells where
+/// a run that hangs stands, valgrind what a program does to memory that is not its own. HDF5's tests are run, and fuse3 lets a
+/// user who is not root mount directories.
+const PACKAGES: [&str; 23] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -29,6 +29,7 @@ const PACKAGES: [&str; 22] = [
     "iproute2",
     "iperf3",
     "e2fsprogs",
+    "xfsprogs",
     "elfutils",
     "valgrind",
     "fuse3",

@@ -125,7 +125,7 @@ impl Segment {
                 self.enlarge(from..until, None);
                 (until, stored) = self.stored.run(from..until);
             }
-            let storable = if stored { self.storable_until(from..until, punches) } else { from };
+            let storable = if stored { self.storable_until(from..until, None, punches) } else { from };
             let is_storable = storable > from;
             // What may not be stored goes with what is behind it, in one call.
             until = match (is_storable, stored) {

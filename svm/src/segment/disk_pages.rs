@@ -1,13 +1,16 @@
 //! Large pages for a segment on a disk.
 //!
-//! ext4 keeps what a system call writes in a page as large as that (Linux 6.16). What pieces are stored into through a
-//! mapping comes to lie in small ones: each is a fault, for each process, of 4 µs and more. A mapping that asks for
-//! pages of 2 MiB (`MADV_HUGEPAGE`) has them from its first fault on, which maps the whole page; the faults of the other
-//! processes find it there.
+//! ext4 keeps what a system call writes in a page as large as that (Linux 6.16), and so does XFS. What pieces are stored
+//! into through a mapping comes to lie in small ones: each is a fault, for each process, of 4 µs and more. A mapping that
+//! asks for pages of 2 MiB (`MADV_HUGEPAGE`) has them from its first fault on, which maps the whole page; the faults of
+//! the other processes find it there.
 //!
 //! Such pages also come by reading. Into whatever part of one a byte is stored, the file system gives storage to all of
 //! it, and where a part had none, and the disk is full, the process dies by SIGBUS. So bytes are stored only where all
 //! has storage that a page may reach to, or where there is room for many of them; elsewhere they go by system call.
+//!
+//! On XFS another file may get a part in that storage at any time, and a store then needs new one. So every write of
+//! pieces asks whether one has, and whether there is room in case that one comes to have it meanwhile.
 
 use std::io;
 use std::ops::Range;
@@ -19,15 +22,20 @@ use super::Segment;
 use super::division::Division;
 use super::large_pages::{self, DESERVING, LargePages};
 use super::overwriting::Overwriting;
+use super::sharing::{self, Sole};
 
 impl Segment {
     /// Up to where in `range`, whose pages have storage, bytes may be stored into the mapping; to its start where they
-    /// may not.
-    pub(super) fn storable_until(&self, range: Range<u64>, punches: u64) -> u64 {
-        match self.overwriting {
-            Overwriting::AfterReading => return range.end,
-            Overwriting::ByCopying => return range.start,
-            Overwriting::Directly => {}
+    /// may not. `sole` is what is known of other files that have a part in that storage, if it is worth asking.
+    pub(super) fn storable_until(&self, mut range: Range<u64>, sole: Option<&Sole>, punches: u64) -> u64 {
+        match (self.overwriting, sole) {
+            (Overwriting::AfterReading, _) => return range.end,
+            (Overwriting::Directly, _) => {}
+            (Overwriting::UnlessShared, Some(sole)) => match sole.run(range.start, || self.sole(&range)) {
+                (end, true) => range.end = range.end.min(end),
+                (_, false) => return range.start,
+            },
+            (Overwriting::UnlessShared, None) | (Overwriting::ByCopying, _) => return range.start,
         }
         self.populated.revalidate(punches);
         let mut at = range.start;
@@ -51,7 +59,7 @@ impl Segment {
     /// Gives `range` storage, and what may be in one page with it, so that all of it can be stored into by whoever maps
     /// it.
     pub(crate) fn allocate_to_map(&self, range: Range<u64>) -> io::Result<()> {
-        self.allocate(if self.overwriting == Overwriting::Directly { self.reach(range) } else { range })
+        self.allocate(if self.overwriting.is_by_page_of_disk() { self.reach(range) } else { range })
     }
 
     /// Before pieces are written to nearly all pages of `range`, which has no storage as far as is known: gives the first
@@ -102,6 +110,20 @@ impl Segment {
     fn is_whole(&self, page: &Range<u64>) -> bool {
         self.stored.bytes_within(page.clone()) >= page.end - page.start
             && spare::reserve(&self.file, page.clone()).is_ok()
+    }
+
+    /// Pages from the start of `range` on of which the same holds, and whether they may be stored into: no other file has a
+    /// part in their storage, and there is room for what is stored if one gets it now.
+    fn sole(&self, range: &Range<u64>) -> (Range<u64>, bool) {
+        let pages = self.reach(range.clone());
+        let first = pages.start..(pages.start + most()).min(pages.end);
+        if !self.has_room_for(pages.end - pages.start, most()) {
+            return (pages, false);
+        }
+        let end = sharing::sole_until(&self.file, pages.clone(), first.end).unwrap_or(pages.start);
+        // A page of which a part is shared is not sole.
+        let whole = if end == pages.end { end } else { end / most() * most() };
+        if whole > pages.start { (pages.start..whole, true) } else { (first, false) }
     }
 
     /// The parts of the segment that may lie in one page with bytes of `range`.

@@ -3,7 +3,9 @@
 //! A tmpfs gives pages of the smallest size unless it was mounted with `huge=`, and `/dev/shm` is not. But the kernel
 //! puts any aligned part of a mapped file into one large page where it is asked to (`MADV_COLLAPSE`, Linux 6.1): what
 //! has storage is copied, the rest is zero. That costs an eighth of what the small pages cost, the first write of a
-//! file becomes three times faster, and whoever maps the file later finds one page where there were 512.
+//! file becomes three times faster, and whoever maps the file later finds one page where there were 512. Kernels before
+//! that give a large page when it is first touched, where the file system was mounted so: with `huge=advise` if the mapping
+//! asks for it (`MADV_HUGEPAGE`).
 
 use std::fs::File;
 use std::io;
@@ -154,10 +156,30 @@ impl LargePages {
     ) -> io::Result<bool> {
         let mut are_made = true;
         for page in pages.step_by(self.bytes as usize) {
-            let is_given = give_content(file, map, page.max(range.start))?;
+            let is_given = self.give_content(file, map, page.max(range.start))?;
             are_made &= is_given && self.is_whole(file, page)?;
         }
         Ok(are_made)
+    }
+
+    /// Has the page at `at` not only storage but content. Returns whether it got some now.
+    ///
+    /// fallocate(2) gives storage that nobody has cleared: a whole large page of it, where the file system has such ones by
+    /// itself. `MADV_COLLAPSE` maps that page as it is (Linux 6.18). Others then read zeros where this process stores
+    /// something, and clear the page when they map it. A write by a page fault has it cleared before.
+    fn give_content(self, file: &File, map: &Mapping, at: u64) -> io::Result<bool> {
+        // What another process has locked has some; giving it more would be waiting.
+        match next_data(file, at..at + 1)? {
+            Some(_) => Ok(false),
+            None => {
+                if !map.knows_collapsing() {
+                    // Refused where there are none at all; and the page is looked at anyway.
+                    let page = at / self.bytes * self.bytes;
+                    let _ = map.ask_for_large_pages(page..page + self.bytes);
+                }
+                map.populate_for_writing(at..at + 1).map(|()| true)
+            }
+        }
     }
 
     /// Whether the page has storage for all its bytes.
@@ -221,7 +243,7 @@ impl LargePages {
             let at = page.max(range.start);
             // Waits where the page that has storage is locked.
             retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1))?;
-            give_content(file, map, at)?;
+            self.give_content(file, map, at)?;
             if self.is_whole(file, page)? {
                 return map.populate(at..at + 1);
             }
@@ -259,19 +281,6 @@ pub(super) enum WhenBusy<M> {
     Leave,
     /// Do something else, and then wait until they are made.
     WaitAfter(M),
-}
-
-/// Has the page at `at` not only storage but content. Returns whether it got some now.
-///
-/// fallocate(2) gives storage that nobody has cleared: a whole large page of it, where the file system has such ones by
-/// itself. `MADV_COLLAPSE` maps that page as it is (Linux 6.18). Others then read zeros where this process stores
-/// something, and clear the page when they map it. A write by a page fault has it cleared before.
-fn give_content(file: &File, map: &Mapping, at: u64) -> io::Result<bool> {
-    // What another process has locked has some; giving it more would be waiting.
-    match next_data(file, at..at + 1)? {
-        Some(_) => Ok(false),
-        None => map.populate_for_writing(at..at + 1).map(|()| true),
-    }
 }
 
 /// What became of pages that were to be large.

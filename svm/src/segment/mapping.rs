@@ -99,6 +99,12 @@ impl Mapping {
         }
     }
 
+    /// Whether the kernel knows of [`Mapping::collapse`].
+    pub(super) fn knows_collapsing(&self) -> bool {
+        // SAFETY: no page is meant; the kernel looks at the advice before it finds that out.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), 0, libc::MADV_COLLAPSE) == 0 }
+    }
+
     /// Makes the bytes of `range`, which has storage, zero. Others may be doing the same, and nothing else.
     pub(super) fn clear(&self, range: Range<u64>) {
         assert!(range.start <= range.end && range.end <= self.bytes as u64, "within the mapping");

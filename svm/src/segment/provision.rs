@@ -10,6 +10,7 @@ use super::division::Division;
 use super::idle_cores;
 use super::large_pages::{DESERVING, Outcome, WhenBusy};
 use super::overwriting::Overwriting;
+use super::sharing::Sole;
 use super::strided::{Access, Place};
 
 impl Segment {
@@ -29,7 +30,8 @@ impl Segment {
         }
         self.stored.revalidate(punches);
         self.enlarged.revalidate(punches);
-        let access = Access { bytes: range.end - range.start, place: Place::New, likely: range.start..end };
+        let (bytes, likely) = (range.end - range.start, range.start..end);
+        let access = Access { bytes, place: Place::New, likely, sole: Sole::default() };
         let mut rest = range;
         while !rest.is_empty() {
             let (until, is_stored) = self.stored.run(rest.clone());

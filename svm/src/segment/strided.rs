@@ -8,12 +8,15 @@ use svmio_transport::StreamingStores;
 use crate::blocks::{self, Blocks};
 use crate::copying::Course;
 
+use super::sharing::Sole;
 use super::{Overwriting, Segment};
 
 /// Bytes between blocks up to which the pages of a range are all touched, or nearly: given storage together.
 const NEAR: u64 = 4096;
 /// Bytes that get storage at a time: few enough that they are still in the processor's cache when they are written.
 const AT_ONCE: u64 = 1 << 20;
+/// Pieces of a write from which on it is worth asking whether they may be stored: that costs two system calls.
+const WORTH_ASKING: u64 = 4;
 
 /// The write that some blocks are a part of.
 pub(crate) struct Access {
@@ -23,6 +26,8 @@ pub(crate) struct Access {
     pub(crate) place: Place,
     /// Where in the segment much is about to be written, by this process or by others.
     pub(crate) likely: Range<u64>,
+    /// What it has found out of other files that have a part in the segment's storage.
+    pub(crate) sole: Sole,
 }
 
 /// What is where a write goes, as far as is known.
@@ -111,14 +116,20 @@ impl Segment {
     ) -> Result<(), (u64, io::Error)> {
         self.stored.revalidate(punches);
         self.enlarged.revalidate(punches);
+        let sole = Some(&access.sole).filter(|_| access.bytes / blocks.length.max(1) >= WORTH_ASKING);
+        let may_be_stored = match self.overwriting {
+            Overwriting::AfterReading | Overwriting::Directly => true,
+            Overwriting::UnlessShared => sole.is_some(),
+            Overwriting::ByCopying => false,
+        };
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
             let failed = |e| (blocks.count - rest.count, e);
             let (until, stored) = self.stored.run(rest.start..rest.end());
             let mut done = 0;
-            if self.overwriting != Overwriting::ByCopying {
+            if may_be_stored {
                 if stored {
-                    done = rest.whole_before(self.storable_until(rest.start..until, punches));
+                    done = rest.whole_before(self.storable_until(rest.start..until, sole, punches));
                     if done > 0 {
                         self.populate(rest.start..rest.first(done).end(), punches);
                         // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have
@@ -158,7 +169,9 @@ impl Segment {
     fn provide(&self, range: Range<u64>, access: &Access) -> io::Result<bool> {
         match self.overwriting {
             Overwriting::AfterReading => self.allocate(range).map(|()| true),
-            Overwriting::Directly => Ok(self.provide_on_disk(range, &access.likely)),
+            Overwriting::Directly | Overwriting::UnlessShared => {
+                Ok(self.provide_on_disk(range, &access.likely))
+            }
             Overwriting::ByCopying => Ok(false),
         }
     }
@@ -264,7 +277,7 @@ mod tests {
                     let local = LocalRank { rank: writer as usize, ranks: WRITERS as usize };
                     segment.make_share(&likely, Division::new(local, WRITERS as usize), 0);
                 }
-                let access = Access { bytes: ROW * ROWS, place: Place::New, likely };
+                let access = Access { bytes: ROW * ROWS, place: Place::New, likely, sole: Sole::default() };
                 let access = (&access, &mut StreamingStores::default());
                 // SAFETY: each row comes from the same memory, and the last one ends within the segment.
                 unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), access, 0) }.unwrap();
@@ -291,7 +304,7 @@ mod tests {
             let file = tempfile::tempfile_in(directory).unwrap();
             file.set_len(BYTES).unwrap();
             let segment = Segment::map(SegmentIndex(0), file, BYTES, true).unwrap();
-            let access = Access { bytes, place, likely };
+            let access = Access { bytes, place, likely, sole: Sole::default() };
             let whole = (&access, &mut StreamingStores::default());
             // SAFETY: the vector has as many blocks, which end within the segment.
             unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 1 << 10), whole, 0) }.unwrap();
@@ -330,7 +343,7 @@ mod tests {
                 let place = if gap % 2 == 0 { Place::New } else { Place::Old };
                 let bytes = if gap % 3 == 0 { 0 } else { 1 << 30 };
                 let mut stores = StreamingStores::default();
-                let access = (&Access { bytes, place, likely }, &mut stores);
+                let access = (&Access { bytes, place, likely, sole: Sole::default() }, &mut stores);
                 // SAFETY: the vector has as many blocks, which end within the segment.
                 unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), access, 0) }.unwrap();
                 stores.order();

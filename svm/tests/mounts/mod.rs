@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 use svmio_svm::Store;
@@ -24,15 +25,39 @@ pub(crate) fn with_store_on(options: &str, test: impl FnOnce(&Store) + Send) {
 /// Runs `test` with a store on an ext4 of so many bytes, in blocks of `block`, likewise.
 #[allow(dead_code, reason = "nor on a disk")]
 pub(crate) fn with_store_on_disk(bytes: u64, block: u64, test: impl FnOnce(&Store) + Send) {
+    let block = block.to_string();
+    let make = ["mkfs.ext4", "e2fsprogs", "-q", "-b", block.as_str()];
+    with_disk(bytes, &make, |point| test(&Store::open(&point.join("store")).unwrap()));
+}
+
+/// Runs `test` with a store on an XFS of which about so many bytes are free, likewise.
+#[allow(dead_code, reason = "nor on this one")]
+pub(crate) fn with_store_on_xfs(free: u64, test: impl FnOnce(&Store) + Send) {
+    /// There are no smaller ones than 300 MiB, and the file system takes its part.
+    const BYTES: u64 = 512 << 20;
+    with_disk(BYTES, &["mkfs.xfs", "xfsprogs", "-q"], |point| {
+        let room = rustix::fs::statvfs(point).unwrap();
+        let taken = (room.f_bavail * room.f_frsize).checked_sub(free).expect("there is more room");
+        let taking = File::create(point.join("taken")).unwrap();
+        rustix::fs::fallocate(&taking, FallocateFlags::empty(), 0, taken.max(1)).unwrap();
+        test(&Store::open(&point.join("store")).unwrap());
+    });
+}
+
+/// Runs `test` with the place where a disk of so many bytes is mounted; `make` is the program that makes its file system,
+/// the package that has this, and its arguments but the last.
+fn with_disk(bytes: u64, make: &[&str], test: impl FnOnce(&Path) + Send) {
     with_mounts(|| {
         let directory = tempfile::tempdir().unwrap();
         let (disk, point) = (directory.path().join("disk"), directory.path().join("mounted"));
         File::create(&disk).unwrap().set_len(bytes).unwrap();
         std::fs::create_dir(&point).unwrap();
+        let [program, package, arguments @ ..] = make else { unreachable!("a program and its package") };
+        let arguments = arguments.iter().map(Path::new).chain([disk.as_path()]);
+        run(program, package, &arguments.collect::<Vec<_>>());
         // The device goes with the mount.
-        run("mkfs.ext4", "e2fsprogs", &["-q".as_ref(), "-b".as_ref(), block.to_string().as_ref(), &disk]);
         run("mount", "mount", &["-o".as_ref(), "loop".as_ref(), &disk, &point]);
-        test(&Store::open(&point.join("store")).unwrap());
+        test(&point);
         rustix::mount::unmount(&point, UnmountFlags::DETACH).unwrap();
     });
 }

@@ -13,7 +13,7 @@ use crate::cluster::shared_file::CACHE_SEGMENT;
 use crate::cluster::wire::{LONGEST_DATA, Part, Reply};
 use crate::copying::Course;
 use crate::error::{Error, ErrorKind, Result};
-use crate::segment::{Access, Place, Segment};
+use crate::segment::{Access, Place, Segment, Sole};
 use crate::units::{FileId, SegmentIndex};
 
 use super::Agent;
@@ -108,7 +108,8 @@ impl Agent {
             };
             let punches = served.attachment.writable()?.0.punches();
             changed.insert(part.segment);
-            let access = Access { bytes: part.bytes(), place: Place::New, likely: 0..0 };
+            let (place, sole) = (Place::New, Sole::default());
+            let access = Access { bytes: part.bytes(), place, likely: 0..0, sole };
             let access = (&access, &mut past_caches);
             // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
             // which is mapped for writing, as `writable` has said.

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::file::likely::likely;
 use crate::file::mapped::{are_mapped, packed};
 use crate::file::{File, Target};
-use crate::segment::{Access, Division, Place, Segment};
+use crate::segment::{Access, Division, Place, Segment, Sole};
 use crate::team::Team;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
@@ -70,7 +70,7 @@ impl File {
         let seen = self.seen.load(Ordering::Relaxed).min(state.size());
         let place = if bounds.end <= seen { Place::Old } else { Place::New };
         let dense = if likely.is_empty() { 0 } else { bytes };
-        let (here, scatter, grown, grown_there) = (None, None, 0, 0);
+        let (here, sole, scatter, grown, grown_there) = (None, Sole::default(), None, 0, 0);
         let past_caches = StreamingStores::default();
         Ok(StridedWrite {
             file: self,
@@ -83,6 +83,7 @@ impl File {
             dense,
             place,
             here,
+            sole,
             scatter,
             grown,
             grown_there,
@@ -110,6 +111,8 @@ pub struct StridedWrite<'f> {
     place: Place,
     /// The segment that was written last.
     here: Option<Arc<Segment>>,
+    /// What has been found out of other files that have a part in its storage.
+    sole: Sole,
     scatter: Option<Scatter<'f>>,
     /// Where the file ends at least.
     grown: u64,
@@ -217,12 +220,14 @@ impl<'f> StridedWrite<'f> {
             }
         }
         let Some(segment) = &self.here else { return Ok(true) };
-        let access = Access { bytes: self.bytes, place: self.place, likely };
+        let sole = std::mem::take(&mut self.sole);
+        let access = Access { bytes: self.bytes, place: self.place, likely, sole };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
         let written = unsafe {
             let access = (&access, &mut self.past_caches);
             segment.write_blocks(blocks, (source, stride), access, self.file.punches())
         };
+        self.sole = access.sole;
         match written {
             Ok(()) => {
                 self.grown = self.grown.max(end);
@@ -299,6 +304,7 @@ impl<'f> StridedWrite<'f> {
 
     fn leave_segment(&mut self) {
         self.past_caches.order();
+        self.sole = Sole::default();
         if let Some(segment) = self.here.take() {
             self.file.attachment.mark_dirty(&segment);
         }
