@@ -47,7 +47,7 @@ pub(crate) use self::extents::{empty, give_storage, is_zero, next_data, open_sol
 use self::large_pages::LargePages;
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;
-pub(crate) use self::overwriting::is_in_memory;
+pub(crate) use self::overwriting::{is_in_memory, takes_pieces};
 use self::page_set::PageSet;
 pub(crate) use self::sharing::Sole;
 pub(crate) use self::strided::{Access, Place};

@@ -1,6 +1,6 @@
 //! `svmio store`: setting stores up, looking at what they lie on, and taking them away, where nobody else sees it.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -259,6 +259,26 @@ fn a_store_on_a_disk_stays_there() {
     Store::open(&dir).unwrap();
     let said = setting.printed(&["store", "info", path_of(&dir)]);
     assert!(said.contains("a store in memory"), "{said}");
+    let takes_pieces = ["ext2", "ext3", "ext4", "xfs"].contains(&kind.as_str());
+    assert_eq!(said.contains("a system call each"), !takes_pieces, "{said}");
+}
+
+#[test]
+fn who_has_his_store_on_a_file_system_that_may_copy_is_told_of_others() {
+    in_memory(|setting, store| {
+        let memory = store.parent().unwrap();
+        for name in ["lower", "upper", "work", "merged"] {
+            fs::create_dir(memory.join(name)).unwrap();
+        }
+        let directory = |name: &str| format!("{name}dir={}", memory.join(name).display());
+        let options = CString::new(["lower", "upper", "work"].map(directory).join(",")).unwrap();
+        let merged = memory.join("merged");
+        mount("overlay", &merged, "overlay", MountFlags::empty(), options.as_c_str()).unwrap();
+        let dir = merged.join("store");
+        setting.printed(&["store", "init", "--mount", "never", path_of(&dir)]);
+        let said = setting.printed(&["store", "info", path_of(&dir)]);
+        assert!(said.contains("a system call each on overlay: a store on ext4 or XFS"), "{said}");
+    });
 }
 
 #[test]

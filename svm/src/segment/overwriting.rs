@@ -44,6 +44,11 @@ impl Overwriting {
     }
 }
 
+/// Whether small pieces of a strided write can be stored into a mapping of a file; where not, each is a system call.
+pub(crate) fn takes_pieces(file: &File) -> io::Result<bool> {
+    Ok(Overwriting::of(file)? != Overwriting::ByCopying)
+}
+
 /// Whether a file lies in memory, so that reading it waits for no device.
 pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
     Ok(kind(file)? == TMPFS)

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::segment::Segment;
+use crate::segment::{self, Segment};
 use crate::units::SegmentIndex;
 
 use super::Store;
@@ -42,6 +42,9 @@ pub struct Medium {
     pub page: u64,
     /// Bytes of the system's large pages; `None` where it has none.
     pub large_page: Option<u64>,
+    /// Whether small pieces of a strided write are stored without system calls; on file systems that may write copies of
+    /// what has storage, each is one.
+    pub takes_pieces: bool,
 }
 
 impl Mount {
@@ -117,13 +120,16 @@ impl Store {
     pub fn medium(&self) -> Result<Medium> {
         let failed = |e: io::Error| Error::io("looking at what the store lies on", self.path(), e);
         let room = rustix::fs::statvfs(self.path()).map_err(|e| failed(e.into()))?;
-        let large_page = crate::segment::large_page();
+        let large_page = segment::large_page();
         Ok(Medium {
             mount: Mount::of(self.path())?,
             free: room.f_bavail * room.f_frsize,
             total: room.f_blocks * room.f_frsize,
             page: self.page_of_a_new_file(large_page).map_err(failed)?,
             large_page,
+            takes_pieces: tempfile::tempfile_in(self.path())
+                .and_then(|file| segment::takes_pieces(&file))
+                .map_err(failed)?,
         })
     }
 

@@ -122,7 +122,14 @@ fn faster(store: &Store, medium: &Medium) -> Option<String> {
     if medium.mount.kind != "tmpfs" {
         let memory =
             "a store in memory (svmio store init /dev/shm/NAME), for files that need not survive a reboot";
-        return Some(memory.into());
+        return Some(if medium.takes_pieces {
+            memory.into()
+        } else {
+            let kind = &medium.mount.kind;
+            format!(
+                "small pieces, which are a system call each on {kind}: a store on ext4 or XFS; all: {memory}"
+            )
+        });
     }
     let has_asked = |huge: &str| huge == "always" || huge == "within_size";
     let pages = Pages {
