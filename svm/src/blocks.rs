@@ -51,6 +51,19 @@ impl Blocks {
         Blocks { start: self.start + self.stride * count, count: self.count - count, ..*self }
     }
 
+    /// All of these and of `next`, if they are one row.
+    pub(crate) fn joined(&self, next: &Blocks) -> Option<Blocks> {
+        let stride = match self.count {
+            1 => next.start.checked_sub(self.start)?,
+            _ => self.stride,
+        };
+        let goes_on = stride >= self.length
+            && next.length == self.length
+            && next.start == self.start + stride * self.count
+            && (next.count == 1 || next.stride == stride);
+        goes_on.then(|| Blocks { stride, count: self.count + next.count, ..*self })
+    }
+
     /// The same, counted from `origin`, at or behind which they begin.
     pub(crate) fn within(&self, origin: u64) -> Blocks {
         Blocks { start: self.start - origin, ..*self }
@@ -140,6 +153,19 @@ mod tests {
             let mut parts = starts(&blocks.first(whole));
             parts.extend(starts(&blocks.behind(whole)));
             prop_assert_eq!(parts, starts(&blocks));
+        }
+
+        #[test]
+        fn rows_are_joined(blocks in blocks(), cuts in (0u64..20, 0u64..20), off in 0u64..2) {
+            let blocks = Blocks { stride: blocks.stride.max(blocks.length), ..blocks };
+            let (first, behind) = (cuts.0 % blocks.count, cuts.1 % blocks.count);
+            prop_assume!(first > 0);
+            let (head, tail) = (blocks.first(first), blocks.behind(first));
+            prop_assert_eq!(head.joined(&tail).map(|row| (row.start, row.end(), row.count)), Some((blocks.start, blocks.end(), blocks.count)));
+            let shifted = Blocks { start: tail.start + off, ..tail };
+            let is_row = off == 0 || first == 1 && tail.count == 1;
+            prop_assert_eq!(head.joined(&shifted).is_some(), is_row);
+            prop_assert_eq!(head.joined(&blocks.behind(behind)).is_some(), behind == first || head.count == 1 && behind > 0 && blocks.behind(behind).count == 1);
         }
 
         #[test]

@@ -7,6 +7,7 @@ use super::byte_map::runs;
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet, Room};
 use super::{PageCache, PageKey, SetVersion};
+use crate::blocks::Blocks;
 use crate::copying::Course;
 use crate::error::Result;
 
@@ -74,6 +75,34 @@ impl PageCache {
             Ok(if set.is_coming(key)? { ReadOutcome::Coming(set.version()) } else { ReadOutcome::Missing })
         };
         read().map_err(|source| self.error("reading a cached page", source))
+    }
+
+    /// Copies `blocks` of a page, counted from its beginning, to places that are `stride` bytes from each other, if all
+    /// of the page from the first block to the last is here. Whether it is.
+    ///
+    /// # Errors
+    /// As [`PageCache::read`].
+    ///
+    /// # Safety
+    /// Each place is valid for writes of a block, and none lies in the cache.
+    pub(crate) unsafe fn read_blocks(
+        &self,
+        key: &PageKey,
+        blocks: &Blocks,
+        to: *mut u8,
+        stride: isize,
+    ) -> Result<bool> {
+        let within = blocks.start as u32..blocks.end() as u32;
+        self.check(&within);
+        let set = self.lock(key).map_err(|source| self.error("reading a cached page", source))?;
+        let Some(frame) = set.page(key).filter(|frame| frame.valid().contains(&within)) else {
+            return Ok(false);
+        };
+        // SAFETY: the caller vouches for the places; a frame that is a page has storage.
+        unsafe { self.memory.copy_blocks_out(frame.number, blocks, to, stride) };
+        set.touch(&frame);
+        set.count_hit();
+        Ok(true)
     }
 
     /// The bytes of `within` that are here, each run with its place in the page.

@@ -21,6 +21,7 @@ use svmio_transport::copy_bytes;
 use super::byte_map::{ByteMap, Storage};
 use super::layout::{FrameRecord, Header, SetRecord, WAYS};
 use super::settings::CacheSettings;
+use crate::blocks::{self, Blocks};
 use crate::copying::Course;
 use crate::robust_mutex::RobustMutex;
 use crate::segment::give_storage;
@@ -199,6 +200,18 @@ impl Memory {
         let from = self.frame_bytes(frame, within);
         // SAFETY: `frame_bytes` vouches for the one side, the caller for the other.
         unsafe { course.copy(to, from, within.len()) };
+    }
+
+    /// Copies `blocks` of a frame to places that are `stride` bytes from each other.
+    ///
+    /// # Safety
+    /// Each place is valid for writes of a block, and none lies in this mapping. The frame is reserved and its set
+    /// locked.
+    pub(super) unsafe fn copy_blocks_out(&self, frame: u64, blocks: &Blocks, to: *mut u8, stride: isize) {
+        let from = self.frame_bytes(frame, &(blocks.start as u32..blocks.end() as u32));
+        let (length, count) = (blocks.length as usize, blocks.count as usize);
+        // SAFETY: as in `copy_out`.
+        unsafe { blocks::copy((to, stride), (from, blocks.stride as isize), length, count) };
     }
 
     /// Copies bytes of a frame, which is reserved, its set locked, to the end of `to`.

@@ -4,16 +4,19 @@
 //! fetched while he works with those that he has. The window doubles with each access that was foreseen, up to
 //! [`MOST`], and closes with the first that was not. Where another node's segments begin it ends, but for [`NEAR`],
 //! until the reader goes on there: many read just what one node wrote. It is never larger than what the reader has
-//! [`room`] for, and shrinks where the next page of a row is gone before it is read: others use the cache, too.
+//! [`room`] for, and shrinks where the next page is gone before it is read: others use the cache, too.
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::NodeIndex;
 
-/// The most bytes that are fetched ahead of short accesses: what the fastest networks move in the time that a page
-/// takes to come.
-const MOST: u64 = 4 << 20;
+/// The most bytes that are fetched ahead of short accesses, or within a long one: what the fastest networks move in the
+/// time that a page takes to come.
+pub(super) const MOST: u64 = 4 << 20;
 
 /// The most that are fetched ahead of long ones. What is under way when one of them ends has to last until the next one
 /// asks for more.
@@ -119,17 +122,21 @@ impl Pattern {
             self.fetched = range.end;
             ranges.push(range);
         } else if length <= room {
-            // As many accesses as fill the window, each at least a page.
-            let count = (window / length.max(page)).clamp(1, 64);
-            for number in 1..=count {
-                let Some(start) = stride.checked_mul(number).and_then(|far| access.start.checked_add(far))
-                else {
-                    break;
-                };
-                if start >= self.fetched {
-                    ranges.push(start..start.saturating_add(length));
-                    self.fetched = start + 1;
-                }
+            // As many accesses as fill the window, each at least a page. Where some were lost one more than the next, so that
+            // it is seen whether they still are.
+            let each = length.max(page);
+            let least = if self.loss.halvings > 0 && room >= 2 * page { 2 } else { 1 };
+            let count = (window / each).clamp(least, 64);
+            let start = |number| stride.checked_mul(number).and_then(|far| access.start.checked_add(far));
+            // As above.
+            let is_lost = start(1).is_some_and(|next| next < self.fetched && self.loss.note(is_kept(next)));
+            let count = if is_lost { (count / 2).max(1) } else { count };
+            let from = if is_lost { access.end } else { self.fetched };
+            let new = (1..=count).map_while(start).filter(|start| *start >= from);
+            let new: Vec<_> = new.map(|start| start..start.saturating_add(length.min(window))).collect();
+            if is_lost || each.saturating_mul(new.len() as u64) >= (window / 2).min(NEAR / 2) {
+                self.fetched = new.last().map_or(from, |last| last.start + 1);
+                ranges = new;
             }
         }
         ranges
@@ -188,186 +195,5 @@ impl Loss {
 
     fn lessen(&self, window: u64) -> u64 {
         window >> self.halvings
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PAGE: u64 = 1 << 16;
-    const ROOM: u64 = 64 << 20;
-
-    fn everywhere_one_home(_: u64) -> HomeAt {
-        (Some(NodeIndex(1)), u64::MAX)
-    }
-
-    fn kept(_: u64) -> bool {
-        true
-    }
-
-    /// Accesses of `length` bytes from `start` on, of a file of which nodes have `bytes` by turns, in segments of a
-    /// quarter of that; what is fetched ahead after each.
-    fn fetched_by_turns(bytes: u64, start: u64, length: u64, accesses: u64) -> Vec<(u64, u64)> {
-        let home_at =
-            |at: u64| (Some(NodeIndex((at / bytes % 3) as u32)), (at + 1).next_multiple_of(bytes / 4));
-        let mut pattern = Pattern::default();
-        let mut fetched = start;
-        let one = |access: u64| {
-            let access = start + access * length..start + (access + 1) * length;
-            for range in pattern.next(&access, PAGE, ROOM, home_at, kept) {
-                assert!(range.start == fetched.max(access.end) && range.end > range.start);
-                fetched = range.end;
-            }
-            (access.end, fetched.max(access.end))
-        };
-        (0..accesses).map(one).collect()
-    }
-
-    #[test]
-    fn of_another_home_little_is_fetched_before_the_reader_is_there() {
-        let bytes = 32 << 20;
-        for length in [4096, 60_000, 1 << 20, 4 << 20, 5 << 20] {
-            for start in [0, bytes / 2 + 12_288] {
-                for (end, fetched) in fetched_by_turns(bytes, start, length, (3 * bytes).div_ceil(length)) {
-                    let next = end.next_multiple_of(bytes);
-                    assert!(fetched <= next.max(end + NEAR), "{length}: {fetched} after {end}");
-                    if end >= start + (8 << 20) {
-                        assert!(fetched > end, "{length}: nothing after {end}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn many_small_parts_of_several_homes_are_fetched_together() {
-        let all = fetched_by_turns(256 << 10, 0, 4096, 4096);
-        assert!(all.iter().skip(2048).all(|(end, fetched)| fetched - end >= NEAR / 2), "{all:?}");
-    }
-
-    #[test]
-    fn the_window_of_a_sequential_reader_grows_and_closes() {
-        let mut pattern = Pattern::default();
-        let mut fetched = 0;
-        for access in 0..200 {
-            let ranges =
-                pattern.next(&(access * 4096..(access + 1) * 4096), PAGE, ROOM, everywhere_one_home, kept);
-            for range in &ranges {
-                assert!(range.start >= (access + 1) * 4096 && range.end > range.start);
-                assert!(range.start >= fetched, "fetched twice");
-                fetched = range.end;
-            }
-        }
-        assert!((200 * 4096 + MOST / 2..=200 * 4096 + MOST).contains(&fetched));
-        // Somewhere else: nothing can be foreseen.
-        assert_eq!(pattern.next(&(1 << 40..(1 << 40) + 10), PAGE, ROOM, everywhere_one_home, kept), []);
-        assert_eq!(pattern.next(&(1 << 30..(1 << 30) + 10), PAGE, ROOM, everywhere_one_home, kept), []);
-    }
-
-    #[test]
-    fn as_a_long_access_ends_the_next_one_is_under_way() {
-        let mebibytes = |count: u64| count << 20;
-        for (length, room, ahead) in
-            [(4, 64, 8), (1, 64, 4), (8, 64, 16), (100, 64, 16), (8, 12, 12), (8, 2, 2), (1, 3, 3)]
-        {
-            let mut pattern = Pattern::default();
-            let (length, ahead) = (mebibytes(length), mebibytes(ahead));
-            let mut fetched = 0;
-            for access in 0..50 {
-                let access = access * length..(access + 1) * length;
-                for range in pattern.next(&access, PAGE, mebibytes(room), everywhere_one_home, kept) {
-                    assert!(range.start == fetched.max(access.end), "fetched twice, or not at all");
-                    fetched = range.end;
-                }
-                if access.start / length >= 6 {
-                    assert!((access.end + ahead / 2..=access.end + ahead).contains(&fetched), "{fetched}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn strides_are_foreseen_and_each_range_once() {
-        let mut pattern = Pattern::default();
-        let mut all = Vec::new();
-        for access in 0..100u64 {
-            all.extend(pattern.next(
-                &(access << 20..(access << 20) + 100),
-                PAGE,
-                ROOM,
-                everywhere_one_home,
-                kept,
-            ));
-        }
-        assert!(all.len() > 60);
-        assert!(all.windows(2).all(|pair| pair[0].start < pair[1].start));
-        assert!(all.iter().all(|range| range.start % (1 << 20) == 0 && range.end - range.start == 100));
-    }
-
-    #[test]
-    fn random_accesses_fetch_nothing() {
-        let mut pattern = Pattern::default();
-        for access in [5u64, 90, 12, 70, 33, 8, 61] {
-            assert_eq!(
-                pattern.next(&(access * PAGE..access * PAGE + 10), PAGE, ROOM, everywhere_one_home, kept),
-                []
-            );
-        }
-    }
-
-    #[test]
-    fn readers_have_their_share_of_the_cache_and_a_single_one_of_many_enough() {
-        let (kib, mib) = (|count: u64| count << 10, |count: u64| count << 20);
-        assert_eq!(room(mib(256), kib(64), 1), mib(64));
-        assert_eq!(room(mib(256), kib(64), 4), mib(16));
-        assert_eq!(room(mib(256), kib(64), 64), MOST);
-        assert_eq!(room(mib(16), kib(64), 64), mib(1));
-        assert_eq!(room(kib(512), kib(64), 8), kib(64));
-        assert_eq!(room(kib(192), kib(64), 1), 0);
-    }
-
-    #[test]
-    fn where_the_cache_has_little_room_little_is_fetched_ahead_or_nothing() {
-        for (room, most) in [(PAGE - 1, 0), (PAGE, PAGE), (3 * PAGE, 3 * PAGE)] {
-            for (length, stride) in [(4096, 4096), (PAGE, PAGE), (100, 2 * PAGE), (10 * PAGE, 11 * PAGE)] {
-                let mut pattern = Pattern::default();
-                let mut is_any = false;
-                for access in 0..200 {
-                    let access = access * stride..access * stride + length;
-                    let ranges = pattern.next(&access, PAGE, room, everywhere_one_home, kept);
-                    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-                    is_any |= bytes > 0;
-                    assert!(bytes <= most, "{bytes} bytes ahead of {length} with room for {room}");
-                    let is_near =
-                        ranges.iter().all(|range| length != stride || range.end <= access.end + most);
-                    assert!(is_near, "{ranges:?} after {access:?}");
-                }
-                // What is not fetched whole would make its reader wait all the same.
-                assert_eq!(is_any, room >= if length == stride { PAGE } else { length.max(PAGE) });
-            }
-        }
-    }
-
-    #[test]
-    fn the_window_shrinks_while_pages_make_way_unread_and_grows_again() {
-        let mut pattern = Pattern::default();
-        let mut at = 0;
-        // How far ahead pages are fetched at most, in so many accesses.
-        let mut farthest = |accesses: u64, is_kept: bool| {
-            let mut farthest = 0;
-            for _ in 0..accesses {
-                at += 4096;
-                let access = at - 4096..at;
-                for range in pattern.next(&access, PAGE, ROOM, everywhere_one_home, |_| is_kept) {
-                    assert!(range.start >= at && range.end > range.start);
-                    farthest = range.end - at;
-                }
-            }
-            farthest
-        };
-        assert_eq!(farthest(2000, true), MOST);
-        assert_eq!(farthest(2000, false), PAGE);
-        assert_eq!(farthest(100_000, true), MOST);
     }
 }

@@ -113,6 +113,14 @@ impl SharedFile {
         self.ask_for(home, tickets)
     }
 
+    /// Whether all pages are asked for.
+    pub(super) fn homes_are_asked(&self) -> bool {
+        match self.cluster().native_reads().forced() {
+            Some(way) => way == Way::Asked,
+            None => !can_be_faster(self.cluster().context().fabric.capabilities()),
+        }
+    }
+
     fn begin(&self, fetching: &mut Fetching, kind: Kind, pages: u64) {
         let begin = || Begun { at: Instant::now(), kind, way: self.way(kind), pages: 0 };
         fetching.begun.get_or_insert_with(begin).pages += pages;

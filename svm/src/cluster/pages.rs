@@ -5,6 +5,7 @@ mod evicting;
 mod fetching;
 mod flushing;
 mod giving_up;
+mod kept;
 mod past;
 
 pub(super) use fetching::{Asking, Coming};

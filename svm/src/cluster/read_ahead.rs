@@ -1,5 +1,6 @@
 //! Fetching pages before they are asked for, as far as a reader's [`Foresight`] reaches, while he works with those that
-//! he has. Nothing is written home to make room for them.
+//! he has; and those of a long access that are needed next, while it waits for others. Nothing is written home to make
+//! room for them.
 //!
 //! What was asked for ahead is taken by a thread of its own, so that the other processes of the node, who may wait for
 //! the same pages, do not depend on when the one that asked calls again. Before a file is closed it is waited for what
@@ -12,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use svmio_transport::back_end::Service;
 
 use crate::attachment::Home;
+use crate::blocks::Blocks;
 use crate::cache::{Fetch, FetchTicket, PageCache, PageNumber, warn_of_lost_frames};
 use crate::error::{Error, Result};
 use crate::units::FileOffset;
@@ -21,6 +23,9 @@ use super::foresight::{self, Foresight, HomeAt};
 use super::pages::{Asking, Coming};
 use super::wire::LONGEST_DATA;
 use super::{Asked, Context, NodeIndex, SharedFile};
+
+/// How many pages an access may have on their way at least, if any.
+const LEAST_PAGES: u64 = 4;
 
 /// The thread that takes pages that were asked for ahead, once there are any.
 #[derive(Default)]
@@ -79,15 +84,58 @@ impl SharedFile {
     /// After a read of `access`: fetches what probably comes next. What keeps it from doing so, whoever reads there
     /// will hear.
     pub(crate) fn look_ahead(&self, foresight: &Foresight, access: Range<u64>, size: u64) {
+        let ranges = self.foreseen(foresight, &access, size);
+        self.fetch_soon(ranges, size);
+    }
+
+    /// The same where only `blocks` of the access were read: of the next ones, the same blocks are fetched.
+    pub(crate) fn look_ahead_of(
+        &self,
+        foresight: &Foresight,
+        access: Range<u64>,
+        blocks: &Blocks,
+        size: u64,
+    ) {
+        let ranges = self.foreseen(foresight, &access, size);
+        let within = |range: Range<u64>| {
+            let start = range.start.saturating_add(blocks.start.saturating_sub(access.start));
+            let starts = (0..blocks.count)
+                .map_while(move |number| start.checked_add(blocks.stride.checked_mul(number)?));
+            let block = |start: u64| start..start.saturating_add(blocks.length).min(range.end);
+            starts.map(block).take_while(|block| !block.is_empty()).collect::<Vec<_>>()
+        };
+        self.fetch_soon(ranges.into_iter().flat_map(within).collect(), size);
+    }
+
+    /// What is to be fetched ahead after a read of `access`.
+    fn foreseen(&self, foresight: &Foresight, access: &Range<u64>, size: u64) -> Vec<Range<u64>> {
         if !self.is_cached() || access.is_empty() {
-            return;
+            return Vec::new();
         }
-        let cache = self.cache();
-        let readers = u64::from(self.cluster().context().roster.processes_here());
-        let room = foresight::room(cache.capacity(), cache.page().into(), readers);
         let home_at = |at| self.homed_at(at);
         let is_kept = |at| at >= size || self.is_kept(at);
-        let ranges = foresight.after(&access, cache.page().into(), room, home_at, is_kept);
+        foresight.after(access, self.cache().page().into(), self.room_ahead(), home_at, is_kept)
+    }
+
+    /// How many bytes a reader may have fetched ahead.
+    fn room_ahead(&self) -> u64 {
+        let (cache, roster) = (self.cache(), &self.cluster().context().roster);
+        foresight::room(cache.capacity(), cache.page().into(), u64::from(roster.processes_here()))
+    }
+
+    /// How many bytes of one access may be on their way while it waits for those before them. None where the cache has
+    /// little room, or where this process may read pages from their homes by itself: then none is waited for.
+    pub(crate) fn window_of_access(&self) -> u64 {
+        if !self.is_cached() || !self.homes_are_asked() {
+            return 0;
+        }
+        let window = self.room_ahead().min(foresight::MOST);
+        if window < LEAST_PAGES * u64::from(self.cache().page()) { 0 } else { window }
+    }
+
+    /// Begins to fetch what is read soon, of the first `size` bytes of the file; ranges in a row that are worth a
+    /// message, or several. What keeps it from doing so, whoever reads there will hear.
+    pub(crate) fn fetch_soon(&self, ranges: Vec<Range<u64>>, size: u64) {
         if let Err(e) = self.begin_ahead(ranges, size) {
             tracing::debug!("nothing is read ahead: {e}");
         }

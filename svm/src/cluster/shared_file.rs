@@ -275,7 +275,7 @@ impl SharedFile {
     }
 
     /// Whether pages of the file are cached: they have to lie within segments.
-    pub(super) fn is_cached(&self) -> bool {
+    pub(crate) fn is_cached(&self) -> bool {
         u64::from(self.cache().page()) <= self.attachment.segment_size().bytes()
     }
 

@@ -4,6 +4,8 @@
 //! past the page cache where they are so many, or so far between, that whole pages would carry more than they are
 //! worth.
 
+mod elsewhere;
+mod long_blocks;
 mod reading;
 mod writing;
 

@@ -7,7 +7,6 @@ use svmio_transport::StreamingStores;
 
 use crate::attachment::Home;
 use crate::blocks::{self, Blocks};
-use crate::cluster::{Gather, SharedFile};
 use crate::copying::Course;
 #[cfg(doc)]
 use crate::error::Error;
@@ -17,10 +16,8 @@ use crate::file::mapped::are_mapped;
 use crate::segment::Segment;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
+use super::elsewhere::{Elsewhere, LONG};
 use super::halves;
-
-/// Bytes of other nodes' pages that are looked at together.
-const NEIGHBOURHOOD: u64 = 256 << 10;
 
 impl File {
     /// Begins to read `bytes` bytes, all of which lie within `bounds` and before the end of the file.
@@ -30,19 +27,8 @@ impl File {
     pub fn read_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedRead<'_>> {
         self.check_read()?;
         let bounds = bounds.start.0..bounds.end.0;
-        let around = Around { range: 0..0, bytes: Vec::new() };
         let is_dense = bytes >= (bounds.end - bounds.start) / 2;
-        let past_caches = StreamingStores::default();
-        Ok(StridedRead {
-            file: self,
-            bounds,
-            is_dense,
-            whole: bytes,
-            here: None,
-            gather: None,
-            around,
-            past_caches,
-        })
+        Ok(StridedRead { whole: bytes, ..StridedRead::of(self, bounds, is_dense) })
     }
 }
 
@@ -55,18 +41,53 @@ pub struct StridedRead<'f> {
     whole: u64,
     /// The segment that was read last.
     here: Option<Arc<Segment>>,
-    gather: Option<Gather<'f>>,
-    around: Around,
+    elsewhere: Option<Elsewhere<'f>>,
+    row: Row,
     past_caches: StreamingStores,
 }
 
-/// Bytes of other nodes' segments around the pieces that are read.
-struct Around {
-    range: Range<u64>,
-    bytes: Vec<u8>,
+/// What the pieces are together.
+enum Row {
+    Nothing,
+    /// Blocks at one distance.
+    Of(Blocks),
+    Irregular,
+}
+
+impl Row {
+    fn add(&mut self, blocks: &Blocks) {
+        *self = match self {
+            Row::Nothing => Row::Of(*blocks),
+            Row::Of(row) => row.joined(blocks).map_or(Row::Irregular, Row::Of),
+            Row::Irregular => return,
+        };
+    }
+
+    /// Long blocks with long gaps between them.
+    fn sparse(&self) -> Option<&Blocks> {
+        match self {
+            Row::Of(row) if row.count > 1 && row.length >= LONG && row.stride >= row.length + LONG => {
+                Some(row)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl<'f> StridedRead<'f> {
+    fn of(file: &'f File, bounds: Range<u64>, is_dense: bool) -> StridedRead<'f> {
+        StridedRead {
+            file,
+            bounds,
+            is_dense,
+            whole: 0,
+            here: None,
+            elsewhere: None,
+            row: Row::Nothing,
+            past_caches: StreamingStores::default(),
+        }
+    }
+
     /// Reads `blocks` to memory in which they are to be `stride` bytes from each other.
     ///
     /// # Errors
@@ -76,6 +97,14 @@ impl<'f> StridedRead<'f> {
     /// Each place is valid for writes of a block, and not looked at, until this is finished or dropped. None lies in a
     /// mapping of the file's.
     pub unsafe fn get(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
+        self.row.add(blocks);
+        // SAFETY: the caller's promise.
+        unsafe { self.get_all(blocks, to, stride) }
+    }
+
+    /// # Safety
+    /// As [`StridedRead::get`].
+    unsafe fn get_all(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
             let size = self.file.segment_size();
@@ -90,7 +119,7 @@ impl<'f> StridedRead<'f> {
                     if !self.get_within((index, size), &head, start, to, stride)? {
                         continue;
                     }
-                    self.get(&tail, to.add(head.length as usize), stride)?;
+                    self.get_all(&tail, to.add(head.length as usize), stride)?;
                 }
                 (rest, to) = (rest.behind(1), to.wrapping_offset(stride));
                 continue;
@@ -109,7 +138,19 @@ impl<'f> StridedRead<'f> {
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`], what a home says of a piece.
     pub fn finish(mut self) -> Result<()> {
-        self.gather.take().map_or(Ok(()), Gather::finish)
+        self.complete()?;
+        let File { shared: Some(shared), foresight, .. } = self.file else { return Ok(()) };
+        let (bounds, size) = (self.bounds.clone(), self.file.size());
+        match self.row.sparse() {
+            Some(row) => shared.look_ahead_of(foresight, bounds, row, size),
+            None if self.is_dense => shared.look_ahead(foresight, bounds, size),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        self.elsewhere.take().map_or(Ok(()), Elsewhere::finish)
     }
 
     /// Reads what lies in one segment, which was counted by that size. False where segments turn out to be of another
@@ -128,23 +169,14 @@ impl<'f> StridedRead<'f> {
         if are_mapped(blocks, to, stride) {
             let (length, count) = (blocks.length as usize, blocks.count as usize);
             let mut bytes = vec![0; length * count];
-            let mut whole = StridedRead {
-                file: self.file,
-                bounds: self.bounds.clone(),
-                is_dense: self.is_dense,
-                whole: 0,
-                here: None,
-                gather: None,
-                around: Around { range: 0..0, bytes: Vec::new() },
-                past_caches: StreamingStores::default(),
-            };
+            let mut whole = StridedRead::of(self.file, self.bounds.clone(), self.is_dense);
             // SAFETY: the vector has room for the blocks, until they are there, and is no mapping; the caller vouches
             // for `to`.
             unsafe {
                 if !whole.get_within((index, size), blocks, start, bytes.as_mut_ptr(), length as isize)? {
                     return Ok(false);
                 }
-                whole.finish()?;
+                whole.complete()?;
                 blocks::copy((to, stride), (bytes.as_ptr(), length as isize), length, count);
             }
             return Ok(true);
@@ -165,8 +197,11 @@ impl<'f> StridedRead<'f> {
             read.map_err(|e| self.file.io(format!("reading segment {index} of {}", self.file.name()), e))?;
             self.file.attachment.check_looked_at(segment)?;
         } else if let (Some(shared), Home::There(home)) = (&self.file.shared, home) {
+            let (bounds, segment) = (self.bounds.clone(), start..start + size.bytes());
+            let elsewhere =
+                self.elsewhere.get_or_insert_with(|| Elsewhere::of(shared, bounds, self.is_dense));
             // SAFETY: as above.
-            unsafe { self.get_there(shared, home, index, blocks, start, to, stride) }?;
+            unsafe { elsewhere.get((home, index, segment), blocks, to, stride) }?;
         } else {
             for number in 0..blocks.count as isize {
                 // SAFETY: as above.
@@ -174,65 +209,5 @@ impl<'f> StridedRead<'f> {
             }
         }
         Ok(true)
-    }
-
-    /// # Safety
-    /// As [`StridedRead::get_within`].
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn get_there(
-        &mut self,
-        shared: &'f SharedFile,
-        home: u32,
-        index: SegmentIndex,
-        blocks: &Blocks,
-        start: u64,
-        to: *mut u8,
-        stride: isize,
-    ) -> Result<()> {
-        if blocks.length >= NEIGHBOURHOOD / 4 {
-            for number in 0..blocks.count {
-                let (at, length) = (blocks.start + blocks.stride * number - start, blocks.length as usize);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    shared.read(home, index, at, to.wrapping_offset(stride * number as isize), length)
-                }?;
-            }
-            return Ok(());
-        }
-        if !self.is_dense {
-            if self.gather.is_none() {
-                self.gather = Some(Gather::begin(shared));
-            }
-            let blocks = blocks.within(start);
-            // SAFETY: the caller's promise.
-            let get = |gather: &mut Gather<'f>| unsafe { gather.get(home, index, &blocks, to, stride) };
-            return self.gather.as_mut().map_or(Ok(()), get);
-        }
-        let segment = start..start + self.file.segment_size().bytes();
-        let (mut rest, mut to) = (*blocks, to);
-        while rest.count > 0 {
-            if rest.start < self.around.range.start || rest.first(1).end() > self.around.range.end {
-                let end = (rest.start + NEIGHBOURHOOD).min(segment.end).min(self.bounds.end);
-                self.around.range = 0..0;
-                self.around.bytes.resize((end - rest.start) as usize, 0);
-                let (at, bytes) = (rest.start - start, &mut self.around.bytes);
-                // SAFETY: the vector has as many bytes.
-                unsafe { shared.read(home, index, at, bytes.as_mut_ptr(), bytes.len()) }?;
-                self.around.range = rest.start..end;
-            }
-            let count = rest.whole_before(self.around.range.end);
-            // SAFETY: the caller's promise; so many blocks, from the first on, lie within the vector.
-            unsafe {
-                let from = self.around.bytes.as_ptr().add((rest.start - self.around.range.start) as usize);
-                blocks::copy(
-                    (to, stride),
-                    (from, rest.stride as isize),
-                    rest.length as usize,
-                    count as usize,
-                );
-            }
-            (rest, to) = (rest.behind(count), to.wrapping_offset(stride * count as isize));
-        }
-        Ok(())
     }
 }
