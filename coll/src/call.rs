@@ -5,6 +5,7 @@ use crate::family::Family;
 use crate::group::Group;
 use crate::stock::Stock;
 
+mod aliasing;
 pub(crate) mod background;
 mod moving;
 mod reducing;

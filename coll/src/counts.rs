@@ -21,8 +21,8 @@ impl Count for i64 {
     }
 }
 
-/// An array of them, of a length that the call knows.
-#[derive(Debug, Clone, Copy)]
+/// An array of them, of a length that the call knows. Those are equal that are in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     /// Of `int`s.
     Short(*const c_int),

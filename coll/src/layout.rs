@@ -1,5 +1,6 @@
 //! Buffers of a program, as rows of bytes: as they are where the datatype has its data in a row, else packed by MPI.
 
+mod addresses;
 mod blocks;
 
 use std::ffi::c_void;
@@ -12,6 +13,7 @@ use crate::error::Result;
 use crate::family::Family;
 use crate::operator::Kind;
 use crate::stock::{Described, Elements, Stock};
+pub(crate) use addresses::Addresses;
 pub(crate) use blocks::{Blocks, bytes_of};
 
 /// Where the data of a datatype lies.
@@ -116,6 +118,17 @@ impl<A: Family> Buffer<A> {
         self.count * self.layout.elements.size
     }
 
+    /// Bytes of data of an element.
+    pub(crate) fn element(&self) -> usize {
+        self.layout.elements.size
+    }
+
+    /// Where its bytes are if they are sent from there, or received there: not where they are packed.
+    #[inline]
+    pub(crate) fn addresses(&self) -> Addresses {
+        if self.layout.is_row { Addresses::of(self.at, self.len()) } else { Addresses::NONE }
+    }
+
     /// So many of these, one behind the other.
     pub(crate) fn times(mut self, number: usize) -> Self {
         self.count *= number;
@@ -164,6 +177,14 @@ impl<A: Family> Buffer<A> {
         Ok(Bytes::Own(self.read(stock)?.into_own()))
     }
 
+    /// The same where the call receives at these addresses: of what would be overwritten, a copy is sent.
+    pub(crate) fn lend_beside(&self, stock: &Stock<A>, received: Addresses) -> Result<Bytes> {
+        if self.addresses().overlap(received) {
+            return Ok(Bytes::Own(self.read(stock)?.into_own()));
+        }
+        self.lend(stock)
+    }
+
     /// Memory for what is received in the background, and what [fills](Room::fill) the buffer with it.
     pub(crate) fn room(self, stock: &'static Stock<A>) -> Result<(Bytes, Room<A>)> {
         // SAFETY: what a call receives in is the call's alone until its request is complete.
@@ -181,7 +202,7 @@ impl<A: Family> Buffer<A> {
     /// The data, to be sent.
     #[inline]
     pub(crate) fn read(&self, stock: &Stock<A>) -> Result<Data<'_>> {
-        // SAFETY: what is sent in place is copied before it is written, see `Data::into_own`; all else nobody writes.
+        // SAFETY: what lies where the call receives is copied before that, see `read_beside`; all else nobody writes.
         if let Some(bytes) = unsafe { self.row() } {
             return Ok(Data::Here(bytes));
         }
@@ -189,6 +210,13 @@ impl<A: Family> Buffer<A> {
         // SAFETY: the buffer has so many elements, as `of` was promised.
         unsafe { stock.pack(self.at, &self.layout.elements, &mut packed) }?;
         Ok(Data::Packed(packed))
+    }
+
+    /// The same where the call receives at these addresses: of what would be overwritten, a copy is sent.
+    #[inline]
+    pub(crate) fn read_beside(&self, stock: &Stock<A>, received: Addresses) -> Result<Data<'_>> {
+        let data = self.read(stock)?;
+        Ok(if self.addresses().overlap(received) { Data::Packed(data.into_own()) } else { data })
     }
 
     /// Has `body` fill the buffer, which is one that a call receives in. What is there before, it does not see.

@@ -42,6 +42,7 @@
 //!       over_mpi    messages of MPI's own, where the user has several nodes go by these
 //!     counts    numbers of elements, large or not
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
+//!       aliasing    one buffer for what is sent and what is received: left to MPI, or copied
 //!       layout      a buffer, or blocks: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
 //!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
 //!       background  the same of calls that do not block

@@ -92,6 +92,9 @@ functions! {
     type_free = "PMPI_Type_free\0": fn(*mut Datatype<A>);
     reduce_local = "PMPI_Reduce_local\0": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>);
     op_commutative = "PMPI_Op_commutative\0": fn(Op<A>, *mut c_int);
+    alltoallv = "PMPI_Alltoallv\0":
+        fn(*const c_void, *const c_int, *const c_int, Datatype<A>, *mut c_void, *const c_int, *const c_int, Datatype<A>,
+           Comm<A>);
     allreduce = "PMPI_Allreduce\0": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>);
 }
 
@@ -108,6 +111,8 @@ pub struct Stock<A: Family> {
     pub(crate) keys: OnceLock<Keys>,
     /// The communicator that packing names.
     packing: OnceLock<Comm<A>>,
+    /// See [`refuses_aliases`](Self::refuses_aliases).
+    refuses_aliases: OnceLock<bool>,
 }
 
 impl<A: Family> Stock<A> {
@@ -134,6 +139,7 @@ impl<A: Family> Stock<A> {
             testing: Testing::new(),
             keys: OnceLock::new(),
             packing: OnceLock::new(),
+            refuses_aliases: OnceLock::new(),
         };
         Ok(A::stock().get_or_init(|| stock))
     }

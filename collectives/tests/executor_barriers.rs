@@ -1,14 +1,19 @@
 //! Every algorithm's schedule, executed: nobody leaves before the last has come; losses end waits.
 //!
-//! With `SVMIO_FULL=1` (`cargo xtask soak`) by 1 to 64 ranks each; without, by as many as take some seconds.
+//! With `SVMIO_FULL=1` (`cargo xtask soak`) by 1 to 64 ranks each, and many at random by up to 150; without, by as many
+//! as take some seconds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod any_algorithm;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use any_algorithm::any_algorithm;
+use proptest::prelude::*;
 use svmio_collectives::executor::{Barrier, Error, Group, GroupSettings};
 use svmio_collectives::{Algorithm, Schedule, Signal};
 use svmio_transport::faulty::{FaultPlan, Faulty};
@@ -59,22 +64,27 @@ struct Progress {
 }
 
 /// Ends this process should its thread panic: the other ranks wait for it, in a barrier that none of them can leave.
-struct EndsAll;
+struct EndsAll<'w> {
+    /// What they are in.
+    what: &'w str,
+}
 
-impl Drop for EndsAll {
+impl Drop for EndsAll<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             // Past what the test has captured, and would lose.
-            let told =
-                b"a rank has failed and the others wait for it: run the test with --nocapture to see why\n";
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), told);
+            let told = format!(
+                "a rank has failed in {}, and the others wait for it: run the test with --nocapture to see why\n",
+                self.what
+            );
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes());
             std::process::abort();
         }
     }
 }
 
 /// Runs barriers in which each rank is late in turn: it comes when all others are inside, and finds that none has left.
-fn hold_all(fabrics: &[Fabric], join: impl Fn(&Fabric, &[Rank]) -> Box<dyn Hold> + Sync) {
+fn hold_all(what: &str, fabrics: &[Fabric], join: impl Fn(&Fabric, &[Rank]) -> Box<dyn Hold> + Sync) {
     let members: Vec<Rank> = (0..fabrics.len() as u32).map(Rank).collect();
     let size = fabrics.len() as u64;
     let progress = Progress::default();
@@ -82,7 +92,7 @@ fn hold_all(fabrics: &[Fabric], join: impl Fn(&Fabric, &[Rank]) -> Box<dyn Hold>
         for fabric in fabrics {
             let (members, join, progress) = (&members, &join, &progress);
             scope.spawn(move || {
-                let _others_wait = EndsAll;
+                let _others_wait = EndsAll { what };
                 let mut barrier = join(fabric, members);
                 for round in 0..2 * size {
                     if round % size == u64::from(fabric.rank().0) {
@@ -119,19 +129,24 @@ fn faulty(fabric: &Fabric) -> Fabric {
     Fabric::new(Faulty::new(Arc::clone(fabric.back_end()), plan))
 }
 
+fn is_full_run() -> bool {
+    std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1")
+}
+
 /// Of how many ranks groups are.
 fn sizes() -> Vec<u32> {
-    match std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") {
+    match is_full_run() {
         true => (1..=64).collect(),
         false => (1..=12).chain([16, 33]).collect(),
     }
 }
 
-fn schedules(size: u32) -> impl Iterator<Item = (SegmentId, Schedule)> {
+/// All of them, with their names, and segments of their own.
+fn schedules(size: u32) -> impl Iterator<Item = (&'static str, SegmentId, Schedule)> {
     ALGORITHMS.into_iter().zip(0..).map(move |(name, number)| {
         let schedule = name.parse::<Algorithm>().unwrap().schedule(size).unwrap();
         assert!(schedule.is_barrier(), "{name} for {size}");
-        (SegmentId::new(SPACE, number), schedule)
+        (name, SegmentId::new(SPACE, number), schedule)
     })
 }
 
@@ -139,11 +154,24 @@ fn schedules(size: u32) -> impl Iterator<Item = (SegmentId, Schedule)> {
 fn every_schedule_holds_every_rank_until_the_last_has_come() {
     for size in sizes() {
         let fabrics = shm::within_process(size);
-        for (id, schedule) in schedules(size) {
-            hold_all(&fabrics, |fabric, members| {
+        for (name, id, schedule) in schedules(size) {
+            hold_all(name, &fabrics, |fabric, members| {
                 Box::new(Barrier::join(fabric, members, id, &schedule).unwrap())
             });
         }
+    }
+}
+
+proptest! {
+    // Those that fail end this process: there is nothing to be made smaller.
+    #![proptest_config(ProptestConfig { cases: if is_full_run() { 300 } else { 6 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_schedule_holds_every_rank_until_the_last_has_come(algorithm in any_algorithm(), size in 1_u32..=150) {
+        let (schedule, id) = (algorithm.schedule(size).unwrap(), SegmentId::new(SPACE, 0));
+        hold_all(&format!("{algorithm} of {size}"), &shm::within_process(size), |fabric, members| {
+            Box::new(Barrier::join(fabric, members, id, &schedule).unwrap())
+        });
     }
 }
 
@@ -152,7 +180,7 @@ fn a_group_holds_every_rank_until_the_last_has_come() {
     for size in sizes() {
         let fabrics = shm::within_process(size);
         let id = SegmentId::new(SPACE, 0);
-        hold_all(&fabrics, |fabric, members| {
+        hold_all("a group", &fabrics, |fabric, members| {
             Box::new(Group::join(fabric, members, id, GroupSettings::default()).unwrap())
         });
     }
@@ -163,8 +191,8 @@ fn every_schedule_holds_where_writes_are_lost_late_and_repeated() {
     for size in [2, 3, 5] {
         let fabrics: Vec<Fabric> =
             shm::within_process(size).into_iter().map(|fabric| faulty(&fabric)).collect();
-        for (id, schedule) in schedules(size) {
-            hold_all(&fabrics, |fabric, members| {
+        for (name, id, schedule) in schedules(size) {
+            hold_all(name, &fabrics, |fabric, members| {
                 Box::new(Barrier::join(fabric, members, id, &schedule).unwrap())
             });
         }

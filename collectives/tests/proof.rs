@@ -3,8 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
+mod any_algorithm;
+
 use std::collections::HashSet;
 
+use any_algorithm::any_algorithm;
 use proptest::prelude::*;
 use svmio_collectives::{
     Algorithm, EmissionError, Language, Partition, Rank, Schedule, Signal, StepDescription,
@@ -165,21 +168,6 @@ fn mutated(schedule: &Schedule, mutation: Mutation, chance: &mut fastrand::Rng) 
         Mutation::Hasten => steps[chance.usize(..from)].signals.push(signal),
     }
     Schedule::new(schedule.ranks(), steps).ok()
-}
-
-fn any_algorithm() -> impl Strategy<Value = Algorithm> {
-    let flat = prop_oneof![
-        Just("linear".to_owned()),
-        Just("dissemination".to_owned()),
-        Just("x1tree".to_owned()),
-        (2_u32..40).prop_map(|arity| format!("tree:{arity}")),
-        (1_u32..40, 1_u32..40).prop_map(|(fan_in, fan_out)| format!("hsb:{fan_in},{fan_out}")),
-        (2_u32..40).prop_map(|group| format!("nx:{group}")),
-        (2_u32..40).prop_map(|radix| format!("nx2:{radix}")),
-    ];
-    let text = (flat, prop::option::of(1_u32..40))
-        .prop_map(|(flat, size)| size.map_or(flat.clone(), |size| format!("two-level:{size}:{flat}")));
-    text.prop_map(|text| text.parse().unwrap())
 }
 
 proptest! {

@@ -3,6 +3,8 @@
 use std::fs;
 
 use serde_json::Value;
+use svmio_collectives::Algorithm;
+use svmio_collectives::simulation::figures as barriers;
 use svmio_transport::sim::Model;
 use svmio_transport::sim::figures;
 
@@ -166,10 +168,32 @@ fn assert_in_scale(values: &[f64], pixels: &[f64], axis: &figures::Axis) {
 fn the_papers_diagrams_show_the_figures_that_are_compared_with_it() {
     let setting = Setting::new();
     let printed = setting.printed(&["bench", "figures", "--plot", "figures"]);
-    let figures = figures::all(&Model::named("sci-switch").unwrap()).unwrap();
-    assert_eq!(figures.iter().map(|figure| figure.number).collect::<Vec<_>>(), [3, 4, 9, 11, 12]);
-    for figure in &figures {
-        let name = format!("figures/figure-{}.svg", figure.number);
+    let named = |name: &str| Model::named(name).unwrap();
+    let algorithms: Vec<Algorithm> =
+        ["linear", "tree:4", "dissemination", "hsb:8,8", "nx:6", "nx2:6", "x1tree"]
+            .map(|text| text.parse().unwrap())
+            .into();
+    let figures = [
+        figures::all(&named("sci-switch")).unwrap(),
+        vec![
+            barriers::optimization(&named("sci-torus"), 24).unwrap(),
+            barriers::comparison(&named("sci-torus"), 16).unwrap(),
+            barriers::scaling(&named("infiniband-hdr"), &algorithms, 1024).unwrap(),
+        ],
+    ]
+    .concat();
+    let names = [
+        "figure-3",
+        "figure-4",
+        "figure-9",
+        "figure-11",
+        "figure-12",
+        "collectives-figure-6",
+        "collectives-figure-7",
+    ];
+    let names = names.into_iter().chain(["collectives-scaling"]);
+    for (name, figure) in names.zip(&figures) {
+        let name = format!("figures/{name}.svg");
         assert!(printed.contains(&name) && printed.contains(&figure.title), "{name} in {printed}");
         let svg = fs::read_to_string(setting.outside(&name)).unwrap();
         let lines = drawn_lines(&svg);

@@ -6,7 +6,7 @@ use svmio_adio::abi::Datatype;
 
 use super::{Call, Outcome, or_leave};
 use crate::family::Family;
-use crate::layout::{Buffer, Data};
+use crate::layout::Buffer;
 
 impl<A: Family> Call<'_, A> {
     pub(crate) fn barrier(self) -> Outcome {
@@ -48,8 +48,9 @@ impl<A: Family> Call<'_, A> {
         let block = or_leave!(unsafe { receive.buffer(self.stock) });
         // SAFETY: as above.
         let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(root)) });
-        let own = send.read(self.stock, &own)?;
+        or_leave!(self.stock.apart(send, receive.into(), root * block.len()));
         let all = block.times(self.group.size());
+        let own = own.read_beside(self.stock, all.addresses())?;
         all.write(self.stock, |into| Ok(self.group.gather(root, &own, into)?))?;
         Ok(true)
     }
@@ -67,12 +68,14 @@ impl<A: Family> Call<'_, A> {
         // SAFETY: as above.
         let block = or_leave!(unsafe { send.buffer(self.stock) });
         let all = block.times(self.group.size());
-        let data = all.read(self.stock)?;
         if A::is_in_place(receive.at) {
+            let data = all.read(self.stock)?;
             self.group.scatter(root, &data, &mut vec![0; block.len()])?;
         } else {
             // SAFETY: as above.
             let own = or_leave!(unsafe { receive.buffer(self.stock) });
+            or_leave!(self.stock.apart(receive.into(), send, root * block.len()));
+            let data = all.read_beside(self.stock, own.addresses())?;
             own.write(self.stock, |into| Ok(self.group.scatter(root, &data, into)?))?;
         }
         Ok(true)
@@ -83,10 +86,12 @@ impl<A: Family> Call<'_, A> {
     pub(crate) unsafe fn allgather(self, send: Sent<A>, receive: Received<A>) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
         let block = or_leave!(unsafe { receive.buffer(self.stock) });
+        let member = self.group.member();
         // SAFETY: as above.
-        let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(self.group.member())) });
-        let own = send.read(self.stock, &own)?;
+        let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(member)) });
+        or_leave!(self.stock.apart(send, receive.into(), member * block.len()));
         let all = block.times(self.group.size());
+        let own = own.read_beside(self.stock, all.addresses())?;
         all.write(self.stock, |into| Ok(self.group.allgather(&own, into)?))?;
         Ok(true)
     }
@@ -104,7 +109,8 @@ impl<A: Family> Call<'_, A> {
             // SAFETY: as above.
             or_leave!(unsafe { send.buffer(self.stock) }).times(size)
         };
-        let sent = send.read(self.stock, &sent)?;
+        or_leave!(self.stock.apart(send, receive.into(), 0));
+        let sent = sent.read_beside(self.stock, all.addresses())?;
         all.write(self.stock, |into| Ok(self.group.alltoall(&sent, into)?))?;
         Ok(true)
     }
@@ -141,16 +147,6 @@ impl<A: Family> Sent<A> {
         // SAFETY: as above.
         unsafe { self.buffer(stock) }
     }
-
-    /// The data of a buffer that was found so: a copy where it is in place, as it lies in what is received.
-    pub(super) fn read<'b>(
-        &self,
-        stock: &crate::stock::Stock<A>,
-        buffer: &'b Buffer<A>,
-    ) -> crate::error::Result<Data<'b>> {
-        let data = buffer.read(stock)?;
-        Ok(if A::is_in_place(self.at) { Data::Packed(data.into_own()) } else { data })
-    }
 }
 
 /// What a call says of what it receives.
@@ -167,5 +163,11 @@ impl<A: Family> Received<A> {
     pub(super) unsafe fn buffer(&self, stock: &crate::stock::Stock<A>) -> Option<Buffer<A>> {
         // SAFETY: the caller vouches for it.
         unsafe { Buffer::of(stock, self.at, self.count, self.datatype) }
+    }
+}
+
+impl<A: Family> From<Received<A>> for Sent<A> {
+    fn from(Received { at, count, datatype }: Received<A>) -> Self {
+        Self { at, count, datatype }
     }
 }

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::family::Family;
 use crate::group::Group;
 use crate::operator::native;
-use operands::{Operand, Operands, Span};
+use operands::{Operands, Span};
 
 /// What a call says of what it combines.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,7 @@ impl<A: Family> Call<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Allreduce`.
     pub(crate) unsafe fn allreduce(self, call: Combined<A>, count: i64) -> Outcome {
+        or_leave!(self.stock.operands_apart(&call, count));
         self.reduced(call, count, count, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments.
             unsafe { operands.in_received(group, |group, data| Ok(group.allreduce(data, operation)?)) }
@@ -45,6 +46,9 @@ impl<A: Family> Call<'_, A> {
         let is_root = self.group.member() == root;
         if !is_root && A::is_in_place(call.send) {
             return Ok(false);
+        }
+        if is_root {
+            or_leave!(self.stock.operands_apart(&call, count));
         }
         self.reduced(call, count, if is_root { count } else { 0 }, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments.
@@ -61,6 +65,7 @@ impl<A: Family> Call<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Scan`.
     pub(crate) unsafe fn scan(self, call: Combined<A>, count: i64) -> Outcome {
+        or_leave!(self.stock.operands_apart(&call, count));
         self.reduced(call, count, count, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments.
             unsafe { operands.in_received(group, |group, data| Ok(group.scan(data, operation)?)) }
@@ -71,6 +76,7 @@ impl<A: Family> Call<'_, A> {
     /// The arguments are those of `MPI_Exscan`.
     pub(crate) unsafe fn exscan(self, call: Combined<A>, count: i64) -> Outcome {
         let received = if self.group.member() == 0 { 0 } else { count };
+        or_leave!(self.stock.operands_apart(&call, count));
         self.reduced(call, count, received, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
             unsafe {
@@ -91,17 +97,14 @@ impl<A: Family> Call<'_, A> {
         let elements = counts.iter().map(|&count| usize::try_from(count).ok()).collect::<Option<Vec<_>>>();
         let elements = or_leave!(elements);
         let all = or_leave!(i64::try_from(elements.iter().sum::<usize>()).ok());
+        or_leave!(self.stock.operands_apart(&call, all));
         let received = counts[self.group.member()];
         self.reduced(call, all, received, |group, operands, operation| {
             let bytes: Vec<usize> = elements.iter().map(|count| count * operation.width()).collect();
             let own = elements[group.member()];
-            // SAFETY: the caller vouches for the arguments. What is in place is overwritten from the beginning on.
+            // SAFETY: the caller vouches for the arguments.
             unsafe {
-                let sent = if operands.are_in_place() {
-                    Operand::Copied(operands.copy()?)
-                } else {
-                    operands.sent()?
-                };
+                let sent = operands.sent_beside(own)?;
                 operands.receive(own, |into| Ok(group.reduce_scatter(&sent, &bytes, into, operation)?))
             }
         })

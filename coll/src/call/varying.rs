@@ -8,7 +8,7 @@ use super::moving::{Received, Sent};
 use super::{Call, Outcome, or_leave};
 use crate::counts::Numbers;
 use crate::family::Family;
-use crate::layout::{Blocks, Buffer, Data, bytes_of};
+use crate::layout::{Addresses, Blocks, Buffer, bytes_of};
 use crate::stock::Stock;
 
 /// What a call says of a buffer with a block for each member.
@@ -59,7 +59,9 @@ impl<A: Family> Call<'_, A> {
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
         // SAFETY: as above.
         let own = or_leave!(unsafe { send.buffer_or(self.stock, blocks.block(root)) });
-        let own = send.read(self.stock, &own)?;
+        // SAFETY: as above.
+        or_leave!(unsafe { self.stock.apart_from_block(send, &receive, (root, blocks.block(root))) });
+        let own = own.read_beside(self.stock, blocks.addresses())?;
         blocks.write(self.stock, None, |blocks| Ok(self.group.gather_blocks(root, &own, blocks)?))?;
         Ok(true)
     }
@@ -76,13 +78,19 @@ impl<A: Family> Call<'_, A> {
         }
         // SAFETY: as above.
         let blocks = or_leave!(unsafe { send.blocks(self.stock, self.group.size()) });
-        let data = blocks.read(self.stock)?;
-        let data = bytes_of(&data);
         if A::is_in_place(receive.at) {
+            let data = blocks.read_beside(self.stock, Addresses::NONE)?;
+            let data = bytes_of(&data);
             self.group.scatter_blocks(root, &data, &mut vec![0; data[root].len()])?;
         } else {
             // SAFETY: as above.
             let own: Buffer<A> = or_leave!(unsafe { receive.buffer(self.stock) });
+            // SAFETY: as above.
+            or_leave!(unsafe {
+                self.stock.apart_from_block(receive.into(), &send, (root, blocks.block(root)))
+            });
+            let data = blocks.read_beside(self.stock, own.addresses())?;
+            let data = bytes_of(&data);
             own.write(self.stock, |into| Ok(self.group.scatter_blocks(root, &data, into)?))?;
         }
         Ok(true)
@@ -93,14 +101,16 @@ impl<A: Family> Call<'_, A> {
     pub(crate) unsafe fn allgatherv(self, send: Sent<A>, receive: Divided<A>) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
+        let own = self.group.member();
         if A::is_in_place(send.at) {
-            let own = self.group.member();
             blocks.write(self.stock, Some(own), |blocks| Ok(self.group.allgather_blocks(blocks)?))?;
             return Ok(true);
         }
         // SAFETY: as above.
         let sent = or_leave!(unsafe { send.buffer(self.stock) });
-        let sent = sent.read(self.stock)?;
+        // SAFETY: as above.
+        or_leave!(unsafe { self.stock.apart_from_block(send, &receive, (own, blocks.block(own))) });
+        let sent = sent.read_beside(self.stock, blocks.addresses())?;
         blocks.write(self.stock, None, |blocks| Ok(self.group.allgather_blocks_from(&sent, blocks)?))?;
         Ok(true)
     }
@@ -111,18 +121,14 @@ impl<A: Family> Call<'_, A> {
         let size = self.group.size();
         // SAFETY: the caller vouches for the arguments.
         let received = or_leave!(unsafe { receive.blocks(self.stock, size) });
-        let is_in_place = A::is_in_place(send.at);
-        let sent = if is_in_place {
+        let sent = if A::is_in_place(send.at) {
             None
         } else {
             // SAFETY: as above.
             Some(or_leave!(unsafe { send.blocks(self.stock, size) }))
         };
-        let mut data = sent.as_ref().unwrap_or(&received).read(self.stock)?;
-        if is_in_place {
-            // What is received in place, is overwritten while it is sent.
-            data = data.into_iter().map(|block| Data::Packed(block.into_own())).collect();
-        }
+        or_leave!(self.stock.blocks_apart(&send, &receive));
+        let data = sent.as_ref().unwrap_or(&received).read_beside(self.stock, received.addresses())?;
         let data = bytes_of(&data);
         received.write(self.stock, None, |blocks| Ok(self.group.alltoall_blocks(&data, blocks)?))?;
         Ok(true)

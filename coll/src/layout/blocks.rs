@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use svmio_adio::abi::{Abi, Datatype};
 
-use super::{Buffer, Bytes, Data, Layout, Room, kept_after_errors};
+use super::{Addresses, Buffer, Bytes, Data, Layout, Room, kept_after_errors};
 use crate::counts::Numbers;
 use crate::error::Result;
 use crate::family::Family;
@@ -97,9 +97,14 @@ impl<A: Family> Blocks<A> {
         self.blocks[member]
     }
 
-    /// The data, to be sent, block by block.
-    pub(crate) fn read(&self, stock: &Stock<A>) -> Result<Vec<Data<'_>>> {
-        self.blocks.iter().map(|block| block.read(stock)).collect()
+    /// Where their bytes are, from the first to the last, as of a [buffer](Buffer::addresses).
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.blocks.iter().map(Buffer::addresses).fold(Addresses::NONE, Addresses::and)
+    }
+
+    /// The data, to be sent, block by block, by a call that receives at these addresses.
+    pub(crate) fn read_beside(&self, stock: &Stock<A>, received: Addresses) -> Result<Vec<Data<'_>>> {
+        self.blocks.iter().map(|block| block.read_beside(stock, received)).collect()
     }
 
     /// Bytes of data of the longest block.
@@ -107,9 +112,9 @@ impl<A: Family> Blocks<A> {
         self.blocks.iter().map(Buffer::len).max().unwrap_or(0)
     }
 
-    /// The data, to be sent in the background, block by block.
-    pub(crate) fn lend(&self, stock: &Stock<A>) -> Result<Vec<Bytes>> {
-        self.blocks.iter().map(|block| block.lend(stock)).collect()
+    /// The same, to be sent in the background.
+    pub(crate) fn lend_beside(&self, stock: &Stock<A>, received: Addresses) -> Result<Vec<Bytes>> {
+        self.blocks.iter().map(|block| block.lend_beside(stock, received)).collect()
     }
 
     /// Memory for what is received in the background, block by block.

@@ -1,6 +1,7 @@
-//! Whether the handles of a call name what they are to: MPI itself judges. It is asked by functions of a communicator
-//! that errors come back from, that for packing; an error of the others that would tell is `MPI_COMM_WORLD`'s, whose
-//! handler may end the program before MPI has said what is wrong with the function that it has called.
+//! Whether the handles of a call name what they are to, and its buffers may be the same: MPI itself judges. It is asked
+//! by functions of a communicator that errors come back from, that for packing; an error of the others that would tell
+//! is `MPI_COMM_WORLD`'s, whose handler may end the program before MPI has said what is wrong with the function that it
+//! has called.
 
 use std::ffi::{c_int, c_void};
 
@@ -31,6 +32,21 @@ impl<A: Family> Stock<A> {
     fn is_uncommitted(&self, datatype: Datatype<A>) -> bool {
         // Handlers cannot be replaced where other threads may call MPI.
         !self.mpi.has_many_threads() && self.quietly(|| self.mpi.known_type_size(datatype)).is_some()
+    }
+
+    /// Whether MPI refuses calls that name one buffer for what is sent and for what is received, as MPICH does unless
+    /// its user has it not look: it is asked once, by a call without data.
+    #[cold]
+    pub(crate) fn refuses_aliases(&self) -> bool {
+        let Some(&comm) = self.packing.get().filter(|_| !component::is_there()) else { return false };
+        *self.refuses_aliases.get_or_init(|| {
+            let (byte, mut nothing) = (self.mpi.constants.byte, 0_u8);
+            let (at, none): (*mut c_void, *const c_int) = ((&raw mut nothing).cast(), &0);
+            // SAFETY: the communicator has one process, which has no byte for itself; that it is refused is returned.
+            let code =
+                unsafe { (self.functions.alltoallv)(at, none, none, byte, at, none, none, byte, comm) };
+            code != SUCCESS
+        })
     }
 
     /// Whether the operands of `op`, which is none of the [known ones](Self::operator), may change places; `None` where

@@ -3,44 +3,54 @@
 #include "check.h"
 #include "stock.h"
 
-struct integers kinds[KINDS];
+struct units kinds[KINDS], byte_kinds[BYTE_KINDS];
 
-static void made(int kind, MPI_Datatype type, int count) {
+static void made(struct units *kind, MPI_Datatype type, int count) {
     MPI_OK(MPI_Type_commit(&type));
-    kinds[kind] = (struct integers){type, count};
+    *kind = (struct units){type, count};
 }
 
 void make_kinds(void) {
     MPI_Datatype type, inner;
-    kinds[0] = (struct integers){MPI_INT, 1};
+    kinds[0] = (struct units){MPI_INT, 1};
     MPI_OK(MPI_Type_contiguous(3, MPI_INT, &type));
-    made(1, type, 3);
+    made(&kinds[1], type, 3);
     MPI_OK(MPI_Type_vector(3, 2, 3, MPI_INT, &type));
-    made(2, type, 6);
+    made(&kinds[2], type, 6);
     MPI_OK(MPI_Type_create_resized(MPI_INT, -4, 16, &type));
-    made(3, type, 1);
+    made(&kinds[3], type, 1);
     /* Without gaps, but the second is first. */
     MPI_Aint descending[] = {4, 0}, below[] = {-8, 4}, above[] = {8, 16, 24};
     int ones[] = {1, 1, 1};
     MPI_OK(MPI_Type_create_hindexed(2, ones, descending, MPI_INT, &type));
-    made(4, type, 2);
+    made(&kinds[4], type, 2);
     MPI_OK(MPI_Type_create_hindexed(2, ones, below, MPI_INT, &type));
-    made(5, type, 2);
+    made(&kinds[5], type, 2);
     MPI_OK(MPI_Type_create_hindexed(3, ones, above, MPI_INT, &type));
-    made(6, type, 3);
+    made(&kinds[6], type, 3);
     MPI_OK(MPI_Type_contiguous(2, MPI_INT, &inner));
     MPI_OK(MPI_Type_create_resized(inner, 0, 12, &type));
     MPI_OK(MPI_Type_free(&inner));
     inner = type;
     MPI_OK(MPI_Type_contiguous(3, inner, &type));
     MPI_OK(MPI_Type_free(&inner));
-    made(7, type, 6);
+    made(&kinds[7], type, 6);
     MPI_OK(MPI_Type_dup(MPI_INT, &type));
-    made(8, type, 1);
+    made(&kinds[8], type, 1);
+    MPI_OK(MPI_Type_dup(MPI_DOUBLE, &type));
+    made(&kinds[9], type, 2);
+    MPI_OK(MPI_Type_contiguous(4, MPI_BYTE, &type));
+    made(&kinds[10], type, 1);
+    byte_kinds[0] = (struct units){MPI_BYTE, 1};
+    MPI_OK(MPI_Type_create_resized(MPI_BYTE, -1, 3, &type));
+    made(&byte_kinds[1], type, 1);
+    MPI_OK(MPI_Type_dup(MPI_CHAR, &type));
+    made(&byte_kinds[2], type, 1);
 }
 
 void free_kinds(void) {
     for (int kind = 1; kind < KINDS; kind++) MPI_OK(MPI_Type_free(&kinds[kind].type));
+    for (int kind = 1; kind < BYTE_KINDS; kind++) MPI_OK(MPI_Type_free(&byte_kinds[kind].type));
 }
 
 struct buffer buffer_of(MPI_Datatype type, long elements, uint64_t seed) {
@@ -65,16 +75,17 @@ struct buffer copy_of(const struct buffer *buffer) {
     return copy;
 }
 
-int *plain_of(const void *at, MPI_Datatype type, int elements, int integers) {
-    int *plain = malloc(sizeof(int) * (size_t)(integers + 1)), end = 0, length = (int)sizeof(int) * integers;
+char *plain_of(const void *at, MPI_Datatype type, int elements, int length) {
+    char *plain = malloc((size_t)length + 1);
+    int end = 0;
     HOLDS(plain != NULL);
     MPI_OK(MPI_Pack(at, elements, type, plain, length, &end, MPI_COMM_SELF));
     EQUAL(end, length);
     return plain;
 }
 
-void spread(const int *plain, int integers, void *at, MPI_Datatype type, int elements) {
-    int end = 0, length = (int)sizeof(int) * integers;
+void spread(const char *plain, int length, void *at, MPI_Datatype type, int elements) {
+    int end = 0;
     MPI_OK(MPI_Unpack(plain, length, &end, at, elements, type, MPI_COMM_SELF));
     EQUAL(end, length);
 }

@@ -7,14 +7,15 @@
 
 #include "random.h"
 
-/* Datatypes that consist of integers, so many in one. */
-struct integers {
+/* Datatypes that consist of units, so many in one: of integers, or of what is as long as these, or of bytes. The first
+ * of each is the unit. */
+struct units {
     MPI_Datatype type;
     int count;
 };
 
-enum { KINDS = 9 };
-extern struct integers kinds[KINDS];
+enum { KINDS = 11, BYTE_KINDS = 3 };
+extern struct units kinds[KINDS], byte_kinds[BYTE_KINDS];
 void make_kinds(void);
 void free_kinds(void);
 
@@ -29,9 +30,9 @@ struct buffer {
 struct buffer buffer_of(MPI_Datatype type, long elements, uint64_t seed);
 struct buffer copy_of(const struct buffer *buffer);
 void free_buffer(struct buffer *buffer);
-/* The integers of so many elements, and the reverse. */
-int *plain_of(const void *at, MPI_Datatype type, int elements, int integers);
-void spread(const int *plain, int integers, void *at, MPI_Datatype type, int elements);
+/* The data of so many elements, so many bytes of it, and the reverse. */
+char *plain_of(const void *at, MPI_Datatype type, int elements, int length);
+void spread(const char *plain, int length, void *at, MPI_Datatype type, int elements);
 /* Fails where they differ; with `alone` there are only `theirs`. */
 void same(const struct buffer *ours, const struct buffer *theirs);
 /* A number for all buffers of this process that were compared, for comparison with another run. */

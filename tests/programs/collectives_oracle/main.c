@@ -14,7 +14,7 @@ static int waiting;
 void describe(const struct round *round, const char *what) {
     static char text[400];
     snprintf(text, sizeof text, "seed %llu: %s of %d by %d of %d, root %d%s", (unsigned long long)seed, what,
-             round->integers, round->rank, round->size, round->root, round->is_in_place ? ", in place" : "");
+             round->units, round->rank, round->size, round->root, round->is_in_place ? ", in place" : "");
     doing = text;
 }
 
@@ -71,7 +71,8 @@ static void one(void) {
     int calls = between(&shared, 1, 6);
     for (int call = 0; call < calls; call++) {
         int longest[] = {0, 1, 20, 300, 3000, 40000};
-        round.integers = between(&shared, 0, longest[between(&shared, 0, 5)]);
+        round.units = between(&shared, 0, longest[between(&shared, 0, 5)]);
+        round.is_of_bytes = between(&shared, 0, 3) == 0;
         round.is_in_place = between(&shared, 0, 2) == 0;
         /* Of those that all have, whatever the size. */
         round.root = between(&shared, 0, 59) % round.size;

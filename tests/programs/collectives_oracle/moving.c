@@ -1,26 +1,42 @@
-/* Collectives that move data. MPI's own are given plain integers: where the processes' datatypes differ, Open MPI 4.1
- * does not choose one algorithm for all, and hangs. */
+/* Collectives that move data. MPI's own are given plain integers, or bytes: where the processes' datatypes differ, Open
+ * MPI 4.1 does not choose one algorithm for all, and hangs. */
 
 #include "buffer.h"
 #include "check.h"
 #include "oracle.h"
 #include "stock.h"
 
-enum { MOST = 64, UNIT = 6 };
+enum { MOST = 64, MULTIPLE = 6 };
 
-/* What a rank makes of data of so many integers, a multiple of UNIT. */
-static struct integers own_kind(struct round *round) { return kinds[between(&round->own, 0, KINDS - 1)]; }
+/* Of how many integers, or bytes, all data has a multiple. */
+static int multiple(const struct round *round) { return round->is_of_bytes ? 1 : MULTIPLE; }
+
+/* Bytes of so many of them. */
+static int length(const struct round *round, int units) {
+    return units * (round->is_of_bytes ? 1 : (int)sizeof(int));
+}
+
+static struct units plain_kind(const struct round *round) { return round->is_of_bytes ? byte_kinds[0] : kinds[0]; }
+
+static struct units drawn_kind(const struct round *round, struct random *random) {
+    int which = between(random, 0, (round->is_of_bytes ? BYTE_KINDS : KINDS) - 1);
+    return round->is_of_bytes ? byte_kinds[which] : kinds[which];
+}
+
+/* What a rank makes of data. */
+static struct units own_kind(struct round *round) { return drawn_kind(round, &round->own); }
 
 static int is_root(struct round *round) { return round->rank == round->root; }
 
 static void bcast(struct round *round) {
-    struct integers kind = own_kind(round);
-    int count = round->integers / kind.count;
+    struct units kind = own_kind(round);
+    int count = round->units / kind.count;
     struct buffer ours = buffer_of(kind.type, count, round->seed + round->rank), theirs = copy_of(&ours);
     if (!alone) MPI_OK(tried->Bcast(ours.at, count, kind.type, round->root, round->comm));
-    int *plain = plain_of(theirs.at, kind.type, count, round->integers);
-    MPI_OK(stock.Bcast(plain, round->integers, MPI_INT, round->root, round->comm));
-    spread(plain, round->integers, theirs.at, kind.type, count);
+    int bytes = length(round, round->units);
+    char *plain = plain_of(theirs.at, kind.type, count, bytes);
+    MPI_OK(stock.Bcast(plain, round->units, plain_kind(round).type, round->root, round->comm));
+    spread(plain, bytes, theirs.at, kind.type, count);
     same(&ours, &theirs);
     free(plain), free_buffer(&ours), free_buffer(&theirs);
 }
@@ -39,30 +55,32 @@ static void blocks_by(const struct collectives *by, struct round *round, int whi
 
 /* Gather, scatter, allgather, alltoall. */
 static void blocks(struct round *round, int which) {
-    struct integers from = own_kind(round), to = own_kind(round);
-    int size = round->size, integers = round->integers, all = integers * size;
-    int sent = integers / from.count, received = integers / to.count;
+    struct units from = own_kind(round), to = own_kind(round);
+    MPI_Datatype plain = plain_kind(round).type;
+    int size = round->size, units = round->units, all = length(round, units * size);
+    int sent = units / from.count, received = units / to.count;
     struct buffer send = buffer_of(from.type, (long)sent * size, round->seed + round->rank);
     struct buffer ours = buffer_of(to.type, (long)received * size, ~round->seed + round->rank), theirs = copy_of(&ours);
-    int *in = plain_of(send.at, from.type, sent * size, all), *out = plain_of(theirs.at, to.type, received * size, all);
+    char *in = plain_of(send.at, from.type, sent * size, all);
+    char *out = plain_of(theirs.at, to.type, received * size, all);
     if (!alone) blocks_by(tried, round, which, send.at, sent, from.type, ours.at, received, to.type);
-    blocks_by(&stock, round, which, in, integers, MPI_INT, out, integers, MPI_INT);
+    blocks_by(&stock, round, which, in, units, plain, out, units, plain);
     spread(out, all, theirs.at, to.type, received * size);
     same(&ours, &theirs);
     free(in), free(out), free_buffer(&send), free_buffer(&ours), free_buffer(&theirs);
 }
 
 /* What all ranks make of it. */
-static struct integers common_kind(struct round *round) {
+static struct units common_kind(struct round *round) {
     struct random same = {round->seed};
-    return kinds[between(&same, 0, KINDS - 1)];
+    return drawn_kind(round, &same);
 }
 
-/* How many integers rank `from` sends to rank `to`: all can tell. */
+/* How many units rank `from` sends to rank `to`: all can tell. */
 static int amount(struct round *round, int from, int to) {
     struct random random = {round->seed + (uint64_t)from * 1000 + (uint64_t)to};
     if (between(&random, 0, 3) == 0) return 0;
-    return between(&random, 0, round->integers / UNIT) * UNIT;
+    return between(&random, 0, round->units / multiple(round)) * multiple(round);
 }
 
 /* A row of blocks. */
@@ -74,7 +92,7 @@ struct divided {
 };
 
 /* Blocks of those amounts, out of order and with gaps in between where they are a program's. */
-static struct divided divided(struct round *round, struct integers kind, const int *amounts, int is_plain) {
+static struct divided divided(struct round *round, struct units kind, const int *amounts, int is_plain) {
     struct divided blocks = {.end = 0};
     MPI_Aint lower, extent;
     MPI_OK(MPI_Type_get_extent(kind.type, &lower, &extent));
@@ -90,17 +108,19 @@ static struct divided divided(struct round *round, struct integers kind, const i
     return blocks;
 }
 
-/* What lies in the blocks, as integers. */
-static int *plain_blocks(const struct divided *blocks, const struct divided *plain, const void *at, int size) {
-    int *integers = malloc(sizeof(int) * (size_t)(plain->end + 1));
-    HOLDS(integers != NULL);
-    for (int i = 0; i < size; i++) {
+/* What lies in the blocks, one behind the other. */
+static char *plain_blocks(const struct round *round, const struct divided *blocks, const struct divided *plain,
+                          const void *at) {
+    char *data = malloc((size_t)length(round, (int)plain->end) + 1);
+    HOLDS(data != NULL);
+    for (int i = 0; i < round->size; i++) {
         const char *block = (const char *)at + blocks->bytes[i];
-        int *part = plain_of(block, blocks->types[i], blocks->counts[i], plain->counts[i]);
-        memcpy(integers + plain->places[i], part, sizeof(int) * (size_t)plain->counts[i]);
+        int bytes = length(round, plain->counts[i]);
+        char *part = plain_of(block, blocks->types[i], blocks->counts[i], bytes);
+        memcpy(data + plain->bytes[i], part, (size_t)bytes);
         free(part);
     }
-    return integers;
+    return data;
 }
 
 /* Of how many ranks no block has any data, in place. */
@@ -149,7 +169,7 @@ static void varying_by(const struct collectives *by, struct round *round, int wh
 
 /* Gatherv, scatterv, allgatherv, alltoallv, alltoallw. */
 static void varying(struct round *round, int which) {
-    struct integers from = own_kind(round), to = own_kind(round), plain = kinds[0];
+    struct units from = own_kind(round), to = own_kind(round), plain = plain_kind(round);
     int out[MOST], in[MOST], size = round->size, me = round->rank;
     for (int i = 0; i < size; i++) {
         /* In place, what two send each other is of one length. */
@@ -161,29 +181,30 @@ static void varying(struct round *round, int which) {
     for (int i = 0; i < size; i++) all += in[i];
     /* MPICH's own MPI_Iallgatherv has each rank cut long data by its datatype's extent, and hangs where these differ. */
     enum { SHORT = 81920 };
-    if (which == 2 && tried == &begun && all * (long)sizeof(int) >= SHORT) to = common_kind(round);
+    if (which == 2 && tried == &begun && length(round, (int)all) >= SHORT) to = common_kind(round);
     struct divided sent = divided(round, from, out, 0), received = divided(round, to, in, 0);
     struct divided plain_sent = divided(round, plain, out, 1), plain_received = divided(round, plain, in, 1);
     int own = amount(round, 0, me), n = own / from.count, m = own / to.count;
-    struct buffer send = buffer_of(from.type, sent.end + own + UNIT, round->seed + me);
-    struct buffer ours = buffer_of(to.type, own + received.end + UNIT, ~round->seed + me), theirs = copy_of(&ours);
+    struct buffer send = buffer_of(from.type, sent.end + own + MULTIPLE, round->seed + me);
+    struct buffer ours = buffer_of(to.type, own + received.end + MULTIPLE, ~round->seed + me), theirs = copy_of(&ours);
     if (!alone) varying_by(able(round, which), round, which, &sent, &received, n, m, send.at, ours.at);
     int has_one = which == 0 || which == 2, gets_one = which == 1;
-    int *data = has_one ? plain_of(send.at, from.type, n, own) : plain_blocks(&sent, &plain_sent, send.at, size);
-    int *into = gets_one ? plain_of(theirs.at, to.type, m, own)
-                         : plain_blocks(&received, &plain_received, theirs.at, size);
+    char *data = has_one ? plain_of(send.at, from.type, n, length(round, own))
+                         : plain_blocks(round, &sent, &plain_sent, send.at);
+    char *into = gets_one ? plain_of(theirs.at, to.type, m, length(round, own))
+                          : plain_blocks(round, &received, &plain_received, theirs.at);
     varying_by(&stock, round, which, &plain_sent, &plain_received, own, own, data, into);
-    if (gets_one) spread(into, own, theirs.at, to.type, m);
+    if (gets_one) spread(into, length(round, own), theirs.at, to.type, m);
     for (int i = 0; i < size && !gets_one; i++)
-        spread(into + plain_received.places[i], plain_received.counts[i], (char *)theirs.at + received.bytes[i],
-               to.type, received.counts[i]);
+        spread(into + plain_received.bytes[i], length(round, plain_received.counts[i]),
+               (char *)theirs.at + received.bytes[i], to.type, received.counts[i]);
     same(&ours, &theirs);
     free(data), free(into), free_buffer(&send), free_buffer(&ours), free_buffer(&theirs);
 }
 
 void move(struct round *round) {
     HOLDS(round->size <= MOST);
-    round->integers = (round->integers + UNIT - 1) / UNIT * UNIT;
+    round->units = (round->units + multiple(round) - 1) / multiple(round) * multiple(round);
     int which = between(&round->shared, 0, 10);
     const char *names[] = {"bcast",    "bcast",      "gather",   "scatter",    "allgather", "alltoall",
                            "gatherv", "scatterv", "allgatherv", "alltoallv", "alltoallw"};

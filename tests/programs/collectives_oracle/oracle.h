@@ -9,8 +9,11 @@
 struct round {
     MPI_Comm comm;
     int rank, size, root, is_in_place;
-    /* How much data there is, in integers or elements. */
-    int integers;
+    /* What data that is moved consists of: of integers, in multiples of a number that all datatypes have part in, or of
+     * bytes. */
+    int is_of_bytes;
+    /* How much data there is, in such units or elements. */
+    int units;
     uint64_t seed;
     /* The same numbers for all ranks, and others for each. */
     struct random shared, own;

@@ -200,7 +200,7 @@ static void call(struct round *round, const struct collectives *by, int which, c
     void *in = is_there ? MPI_IN_PLACE : send->at, *out = receive->at;
     MPI_Datatype type = reduction->type;
     MPI_Op op = reduction->op;
-    int count = round->integers, is_root = round->rank == round->root;
+    int count = round->units, is_root = round->rank == round->root;
     switch (which) {
         case 0: MPI_OK(by->Reduce(in, is_root ? out : NULL, count, type, op, round->root, round->comm)); break;
         case 1: MPI_OK(by->Allreduce(in, out, count, type, op, round->comm)); break;
@@ -220,16 +220,16 @@ void reduce(struct round *round) {
     MPI_OK(MPI_Type_get_name(reduction.type, type_name, &length));
     snprintf(what, sizeof what, "%s of %s by operation %d", names[which], type_name, reduction.number);
     describe(round, what);
-    long all = round->integers, received = all;
+    long all = round->units, received = all;
     if (which == 2) {
         all = 0;
         for (int i = 0; i < size; i++) {
-            counts[i] = between(&round->shared, 0, 3) ? between(&round->shared, 0, round->integers) : 0;
+            counts[i] = between(&round->shared, 0, 3) ? between(&round->shared, 0, round->units) : 0;
             all += counts[i];
         }
         received = counts[round->rank];
     } else if (which == 3) {
-        all = (long)round->integers * size;
+        all = (long)round->units * size;
     }
     struct buffer send = buffer_of(reduction.type, all, round->seed + round->rank);
     fill(&send, reduction.type, all, &round->own);

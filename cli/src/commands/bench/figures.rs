@@ -1,10 +1,12 @@
-//! The diagrams of the first paper, drawn anew from the simulated fabric: those whose values the transport's tests
-//! compare with the paper's.
+//! The diagrams of two papers, drawn anew from the simulated fabric: those whose values the tests of `transport` and
+//! `collectives` compare with the papers'.
 
 use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use svmio_collectives::Algorithm;
+use svmio_collectives::simulation::figures as barriers;
 use svmio_transport::sim::Model;
 use svmio_transport::sim::figures::{self, Figure, Series};
 
@@ -17,9 +19,10 @@ use crate::commands::output::Output;
 /// The arguments of `svmio bench figures`.
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArguments {
-    /// The cost model: a built-in one's name, or a file
-    #[arg(long, value_name = "MODEL", default_value = "sci-switch", value_parser = model)]
-    model: String,
+    /// The cost model of all diagrams: a built-in one's name, or a file; without it sci-switch, for barriers sci-torus,
+    /// and for those on many nodes infiniband-hdr
+    #[arg(long, value_name = "MODEL", value_parser = model)]
+    model: Option<String>,
 
     /// The directory for the diagrams, made where there is none
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -33,6 +36,19 @@ pub(crate) struct FiguresArguments {
 /// More points than so many are not marked.
 const MOST_MARKED: usize = 32;
 
+/// Up to how many nodes barriers are drawn: one algorithm with several parameters, several beside each other, and those
+/// for many.
+const MOST_OF_ONE: u32 = 24;
+const MOST_OF_SEVERAL: u32 = 16;
+const MOST_OF_MANY: u32 = 1024;
+
+/// A diagram, the name of its file, and what was simulated for it.
+struct Diagram<'m> {
+    name: String,
+    figure: Figure,
+    model: &'m str,
+}
+
 /// Draws them all, and prints their names.
 ///
 /// # Errors
@@ -44,11 +60,11 @@ pub(super) fn figures(arguments: &FiguresArguments) -> Result<Outcome, CommandEr
         path: directory.clone(),
         source,
     })?;
-    let figures = figures::all(&Model::find(&arguments.model)?)?;
+    let diagrams = diagrams(arguments.model.as_deref())?;
     let mut output = Output::new()?;
-    for figure in &figures {
-        let path = directory.join(format!("figure-{}.svg", figure.number));
-        chart(figure, &arguments.model).draw(&path)?;
+    for Diagram { name, figure, model } in &diagrams {
+        let path = directory.join(format!("{name}.svg"));
+        chart(figure, model).draw(&path)?;
         if !arguments.json {
             let mut line = output.path(&path);
             line.extend(format!("  {}", figure.title).bytes());
@@ -56,10 +72,39 @@ pub(super) fn figures(arguments: &FiguresArguments) -> Result<Outcome, CommandEr
         }
     }
     if arguments.json {
-        output.json(&figures)?;
+        output.json(&diagrams.iter().map(|diagram| &diagram.figure).collect::<Vec<_>>())?;
     }
     output.finish()?;
     Ok(Outcome::Fine)
+}
+
+/// All of them, by one model or by those of the papers.
+fn diagrams(wanted: Option<&str>) -> Result<Vec<Diagram<'_>>, CommandError> {
+    let [switch, torus, tree] =
+        ["sci-switch", "sci-torus", "infiniband-hdr"].map(|own| wanted.unwrap_or(own));
+    let name = |figure: &Figure| format!("figure-{}", figure.number);
+    let messages = figures::all(&Model::find(switch)?)?.into_iter();
+    let mut diagrams: Vec<_> =
+        messages.map(|figure| Diagram { name: name(&figure), figure, model: switch }).collect();
+    let model = Model::find(torus)?;
+    for figure in
+        [barriers::optimization(&model, MOST_OF_ONE)?, barriers::comparison(&model, MOST_OF_SEVERAL)?]
+    {
+        let name = format!("collectives-{}", name(&figure));
+        diagrams.push(Diagram { name, figure, model: torus });
+    }
+    let algorithms = [
+        Algorithm::Linear,
+        Algorithm::Tree { arity: 4 },
+        Algorithm::Dissemination,
+        Algorithm::Hsb { fan_in: 8, fan_out: 8 },
+        Algorithm::Exchange { group: 6 },
+        Algorithm::NaryDissemination { radix: 6 },
+        Algorithm::X1Tree,
+    ];
+    let figure = barriers::scaling(&Model::find(tree)?, &algorithms, MOST_OF_MANY)?;
+    diagrams.push(Diagram { name: "collectives-scaling".into(), figure, model: tree });
+    Ok(diagrams)
 }
 
 fn chart(figure: &Figure, model: &str) -> Chart {

@@ -91,7 +91,8 @@ enum Benchmark {
     Interrupt(InterruptArguments),
 
     /// The papers' diagrams, from the simulated fabric
-    #[command(after_help = after_help!("  svmio bench figures --model sci-switch --plot figures"))]
+    #[command(after_help = after_help!("  svmio bench figures --plot figures
+  svmio bench figures --model sci-ring --plot figures"))]
     Figures(FiguresArguments),
 
     /// One process of a benchmark's job: what the others start

@@ -6,10 +6,8 @@ use svmio_adio::abi::Datatype;
 
 use super::{Outcome, Start, begun, or_leave};
 use crate::call::{Received, Sent};
-use crate::error::Result;
 use crate::family::Family;
 use crate::layout::{Buffer, Bytes};
-use crate::stock::Stock;
 
 impl<A: Family> Start<'_, A> {
     pub(crate) fn barrier(mut self) -> Outcome {
@@ -52,8 +50,10 @@ impl<A: Family> Start<'_, A> {
         or_leave!(self.takes(block.len()));
         // SAFETY: as above.
         let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(root)) });
-        let own = lend(self.stock, &own, A::is_in_place(send.at))?;
-        let (bytes, room) = block.times(self.group.size()).room(self.stock)?;
+        or_leave!(self.stock.apart(send, receive.into(), root * block.len()));
+        let all = block.times(self.group.size());
+        let own = own.lend_beside(self.stock, all.addresses())?;
+        let (bytes, room) = all.room(self.stock)?;
         begun(self.group.igather(root, own, bytes)?, |(_, bytes)| room.fill(bytes))
     }
 
@@ -71,13 +71,15 @@ impl<A: Family> Start<'_, A> {
         // SAFETY: as above.
         let block = or_leave!(unsafe { send.buffer(self.stock) });
         or_leave!(self.takes(block.len()));
-        let data = block.times(self.group.size()).lend(self.stock)?;
+        let all = block.times(self.group.size());
         if A::is_in_place(receive.at) {
-            let own = Bytes::Own(vec![0; block.len()]);
+            let (data, own) = (all.lend(self.stock)?, Bytes::Own(vec![0; block.len()]));
             return begun(self.group.iscatter(root, data, own)?, |_| Ok(()));
         }
         // SAFETY: as above.
         let own = or_leave!(unsafe { receive.buffer(self.stock) });
+        or_leave!(self.stock.apart(receive.into(), send, root * block.len()));
+        let data = all.lend_beside(self.stock, own.addresses())?;
         let (bytes, room) = own.room(self.stock)?;
         begun(self.group.iscatter(root, data, bytes)?, |(_, bytes)| room.fill(bytes))
     }
@@ -88,10 +90,13 @@ impl<A: Family> Start<'_, A> {
         // SAFETY: the caller vouches for the arguments.
         let block = or_leave!(unsafe { receive.buffer(self.stock) });
         or_leave!(self.takes(block.len()));
+        let member = self.group.member();
         // SAFETY: as above.
-        let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(self.group.member())) });
-        let own = lend(self.stock, &own, A::is_in_place(send.at))?;
-        let (bytes, room) = block.times(self.group.size()).room(self.stock)?;
+        let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(member)) });
+        or_leave!(self.stock.apart(send, receive.into(), member * block.len()));
+        let all = block.times(self.group.size());
+        let own = own.lend_beside(self.stock, all.addresses())?;
+        let (bytes, room) = all.room(self.stock)?;
         begun(self.group.iallgather(own, bytes)?, |(_, bytes)| room.fill(bytes))
     }
 
@@ -103,20 +108,15 @@ impl<A: Family> Start<'_, A> {
         or_leave!(self.takes(block.len()));
         let size = self.group.size();
         let all = block.times(size);
-        let is_in_place = A::is_in_place(send.at);
-        let sent = if is_in_place {
+        let sent = if A::is_in_place(send.at) {
             all
         } else {
             // SAFETY: as above.
             or_leave!(unsafe { send.buffer(self.stock) }).times(size)
         };
-        let sent = lend(self.stock, &sent, is_in_place)?;
+        or_leave!(self.stock.apart(send, receive.into(), 0));
+        let sent = sent.lend_beside(self.stock, all.addresses())?;
         let (bytes, room) = all.room(self.stock)?;
         begun(self.group.ialltoall(sent, bytes)?, |(_, bytes)| room.fill(bytes))
     }
-}
-
-/// What is sent: a copy where it is in place, as it lies in what is received.
-fn lend<A: Family>(stock: &Stock<A>, buffer: &Buffer<A>, is_in_place: bool) -> Result<Bytes> {
-    if is_in_place { Ok(Bytes::Own(buffer.read(stock)?.into_own())) } else { buffer.lend(stock) }
 }

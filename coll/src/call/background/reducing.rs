@@ -7,7 +7,7 @@ use svmio_collectives::executor::LentMemory;
 use super::{Outcome, Start, begun, or_leave};
 use crate::call::Combined;
 use crate::family::Family;
-use crate::layout::Bytes;
+use crate::layout::{Addresses, Bytes};
 use crate::operator::{Native, native};
 use crate::stock::Stock;
 
@@ -15,6 +15,7 @@ impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Iallreduce`.
     pub(crate) unsafe fn allreduce(mut self, call: Combined<A>, count: i64) -> Outcome {
+        or_leave!(self.stock.operands_apart(&call, count));
         let operands = or_leave!(self.operands(call, count, count));
         // SAFETY: the caller vouches for the arguments.
         let data = unsafe { operands.in_received() };
@@ -28,6 +29,9 @@ impl<A: Family> Start<'_, A> {
         let is_root = self.group.member() == root;
         if !is_root && A::is_in_place(call.send) {
             return Ok(None);
+        }
+        if is_root {
+            or_leave!(self.stock.operands_apart(&call, count));
         }
         let operands = or_leave!(self.operands(call, count, if is_root { count } else { 0 }));
         // SAFETY: the caller vouches for the arguments.
@@ -44,6 +48,7 @@ impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Iscan`.
     pub(crate) unsafe fn scan(mut self, call: Combined<A>, count: i64) -> Outcome {
+        or_leave!(self.stock.operands_apart(&call, count));
         let operands = or_leave!(self.operands(call, count, count));
         // SAFETY: the caller vouches for the arguments.
         let data = unsafe { operands.in_received() };
@@ -54,6 +59,7 @@ impl<A: Family> Start<'_, A> {
     /// The arguments are those of `MPI_Iexscan`.
     pub(crate) unsafe fn exscan(mut self, call: Combined<A>, count: i64) -> Outcome {
         let received = if self.group.member() == 0 { 0 } else { count };
+        or_leave!(self.stock.operands_apart(&call, count));
         let operands = or_leave!(self.operands(call, count, received));
         // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
         unsafe {
@@ -73,13 +79,16 @@ impl<A: Family> Start<'_, A> {
         let elements = counts.iter().map(|&count| usize::try_from(count).ok()).collect::<Option<Vec<_>>>();
         let elements = or_leave!(elements);
         let all = or_leave!(i64::try_from(elements.iter().sum::<usize>()).ok());
+        or_leave!(self.stock.operands_apart(&call, all));
         let operands = or_leave!(self.operands(call, all, counts[self.group.member()]));
         let bytes: Vec<usize> = elements.iter().map(|count| count * operands.width).collect();
         let own = bytes[self.group.member()];
-        // SAFETY: the caller vouches for the arguments. What is in place is overwritten from the beginning on.
+        let is_overwritten = Addresses::of(operands.source().cast(), operands.length)
+            .overlap(Addresses::of(call.receive, own));
+        // SAFETY: the caller vouches for the arguments. What is overwritten is copied before.
         let (sent, into) = unsafe {
             let sent = operands.sent();
-            let sent = if operands.are_in_place() { Bytes::Own(sent.as_ref().to_vec()) } else { sent };
+            let sent = if is_overwritten { Bytes::Own(sent.as_ref().to_vec()) } else { sent };
             (sent, Bytes::Lent(LentMemory::new(call.receive.cast(), own)))
         };
         begun(self.group.ireduce_scatter(sent, bytes, into, operands.operation)?, |_| Ok(()))
@@ -139,8 +148,8 @@ impl<A: Family> Operands<A> {
     unsafe fn in_received(&self) -> Bytes {
         let into = self.call.receive.cast::<u8>();
         if self.length > 0 && self.source() != into.cast_const() {
-            // SAFETY: both have so many bytes; by MPI's rules they do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(self.source(), into, self.length) };
+            // SAFETY: both have so many bytes, maybe the same ones.
+            unsafe { std::ptr::copy(self.source(), into, self.length) };
         }
         // SAFETY: as the caller vouches.
         Bytes::Lent(unsafe { LentMemory::new(into, self.length) })

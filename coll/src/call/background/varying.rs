@@ -6,7 +6,7 @@ use super::{Outcome, Start, begun, or_leave};
 use crate::call::{Divided, Received, Sent};
 use crate::error::Result;
 use crate::family::Family;
-use crate::layout::{Bytes, Data, Room};
+use crate::layout::{Addresses, Bytes, Room};
 
 impl<A: Family> Start<'_, A> {
     /// # Safety
@@ -24,11 +24,9 @@ impl<A: Family> Start<'_, A> {
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
         // SAFETY: as above.
         let own = or_leave!(unsafe { send.buffer_or(self.stock, blocks.block(root)) });
-        let own = if A::is_in_place(send.at) {
-            Bytes::Own(own.read(self.stock)?.into_own())
-        } else {
-            own.lend(self.stock)?
-        };
+        // SAFETY: as above.
+        or_leave!(unsafe { self.stock.apart_from_block(send, &receive, (root, blocks.block(root))) });
+        let own = own.lend_beside(self.stock, blocks.addresses())?;
         let (bytes, rooms) = blocks.rooms(self.stock)?;
         begun(self.group.igather_blocks(root, own, bytes)?, |(_, bytes)| fill(rooms, bytes))
     }
@@ -46,13 +44,16 @@ impl<A: Family> Start<'_, A> {
         }
         // SAFETY: as above.
         let blocks = or_leave!(unsafe { send.blocks(self.stock, self.group.size()) });
-        let data = blocks.lend(self.stock)?;
         if A::is_in_place(receive.at) {
+            let data = blocks.lend_beside(self.stock, Addresses::NONE)?;
             let own = Bytes::Own(vec![0; data[root].as_ref().len()]);
             return begun(self.group.iscatter_blocks(root, data, own)?, |_| Ok(()));
         }
         // SAFETY: as above.
         let own = or_leave!(unsafe { receive.buffer(self.stock) });
+        // SAFETY: as above.
+        or_leave!(unsafe { self.stock.apart_from_block(receive.into(), &send, (root, blocks.block(root))) });
+        let data = blocks.lend_beside(self.stock, own.addresses())?;
         let (bytes, room) = own.room(self.stock)?;
         begun(self.group.iscatter_blocks(root, data, bytes)?, |(_, bytes)| room.fill(bytes))
     }
@@ -63,16 +64,20 @@ impl<A: Family> Start<'_, A> {
         // SAFETY: the caller vouches for the arguments.
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
         or_leave!(self.takes(blocks.longest()));
-        let (mut bytes, rooms) = blocks.rooms(self.stock)?;
+        let own = self.group.member();
         if A::is_in_place(send.at) {
-            let own = self.group.member();
+            let (mut bytes, rooms) = blocks.rooms(self.stock)?;
             if let Bytes::Own(packed) = &mut bytes[own] {
                 *packed = blocks.block(own).read(self.stock)?.into_own();
             }
             return begun(self.group.iallgather_blocks(bytes)?, |bytes| fill(rooms, bytes));
         }
         // SAFETY: as above.
-        let sent = or_leave!(unsafe { send.buffer(self.stock) }).lend(self.stock)?;
+        let sent = or_leave!(unsafe { send.buffer(self.stock) });
+        // SAFETY: as above.
+        or_leave!(unsafe { self.stock.apart_from_block(send, &receive, (own, blocks.block(own))) });
+        let sent = sent.lend_beside(self.stock, blocks.addresses())?;
+        let (bytes, rooms) = blocks.rooms(self.stock)?;
         begun(self.group.iallgather_blocks_from(sent, bytes)?, |(_, bytes)| fill(rooms, bytes))
     }
 
@@ -84,13 +89,13 @@ impl<A: Family> Start<'_, A> {
         // SAFETY: the caller vouches for the arguments.
         let received = or_leave!(unsafe { receive.blocks(self.stock, size) });
         let sent = if A::is_in_place(send.at) {
-            // What is received in place, is overwritten while it is sent.
-            let own = |block: Data<'_>| Bytes::Own(block.into_own());
-            received.read(self.stock)?.into_iter().map(own).collect()
+            None
         } else {
             // SAFETY: as above.
-            or_leave!(unsafe { send.blocks(self.stock, size) }).lend(self.stock)?
+            Some(or_leave!(unsafe { send.blocks(self.stock, size) }))
         };
+        or_leave!(self.stock.blocks_apart(&send, &receive));
+        let sent = sent.as_ref().unwrap_or(&received).lend_beside(self.stock, received.addresses())?;
         let (bytes, rooms) = received.rooms(self.stock)?;
         begun(self.group.ialltoall_blocks(sent, bytes)?, |(_, bytes)| fill(rooms, bytes))
     }

@@ -13,6 +13,7 @@ use super::{Combined, Outcome};
 use crate::error::Result;
 use crate::family::Family;
 use crate::group::Group;
+use crate::layout::Addresses;
 use crate::stock::{Elements, Stock};
 
 /// How elements lie in memory.
@@ -47,7 +48,7 @@ pub(super) struct Operands<'c, A: Family> {
 }
 
 impl<A: Family> Operands<'_, A> {
-    pub(super) fn are_in_place(&self) -> bool {
+    fn are_in_place(&self) -> bool {
         A::is_in_place(self.call.send)
     }
 
@@ -84,6 +85,22 @@ impl<A: Family> Operands<'_, A> {
         Ok(Operand::Here(unsafe { std::slice::from_raw_parts(self.source().cast(), length) }))
     }
 
+    /// The same where the call receives so many elements: of what would be overwritten, a copy is given.
+    ///
+    /// # Safety
+    /// As for [`sent`](Self::sent), but for what is received.
+    pub(super) unsafe fn sent_beside(&self, received: usize) -> Result<Operand<'_>> {
+        let extent = self.span.extent;
+        let received = Addresses::of(self.call.receive, received * extent);
+        // SAFETY: as the caller vouches.
+        unsafe {
+            if Addresses::of(self.source(), self.count * extent).overlap(received) {
+                return Ok(Operand::Copied(self.copy()?));
+            }
+            self.sent()
+        }
+    }
+
     /// Combines them where the result is to be.
     ///
     /// # Safety
@@ -105,11 +122,11 @@ impl<A: Family> Operands<'_, A> {
         if length == 0 {
             return body(group, &mut []);
         }
-        // SAFETY: both buffers have so many bytes in a row; one that is the other is left as it is. What is received
-        // in, is the call's alone.
+        // SAFETY: both buffers have so many bytes in a row, maybe the same ones. What is received in, is the call's
+        // alone.
         let data = unsafe {
             if self.source() != self.call.receive.cast_const() {
-                std::ptr::copy_nonoverlapping(self.source().cast::<u8>(), self.call.receive.cast(), length);
+                std::ptr::copy(self.source().cast::<u8>(), self.call.receive.cast(), length);
             }
             std::slice::from_raw_parts_mut(self.call.receive.cast::<u8>(), length)
         };
@@ -141,7 +158,7 @@ impl<A: Family> Operands<'_, A> {
     ///
     /// # Safety
     /// The program's buffer has so many elements.
-    pub(super) unsafe fn copy(&self) -> Result<Aligned> {
+    unsafe fn copy(&self) -> Result<Aligned> {
         let Span { extent, is_dense, lower } = self.span;
         let mut own = Aligned::new(self.count * extent, lower);
         if self.count == 0 {
