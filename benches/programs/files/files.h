@@ -18,6 +18,7 @@ void first_write(const char *file, char **arguments);
 void memory(const char *file, char **arguments);
 /* Over several nodes: */
 void remote(const char *file, char **arguments);
+void remote_view(const char *file, char **arguments);
 void pieces(const char *file, char **arguments);
 void messages(const char *file, char **arguments);
 void idle(const char *file, char **arguments);

@@ -16,7 +16,8 @@ static const struct {
     {"ior", 4, ior},             {"small", 2, small},           {"open-close", 1, open_close},
     {"apart", 2, apart},
     {"memory", 1, memory},       {"first-write", 3, first_write},
-    {"remote", 2, remote},       {"pieces", 2, pieces},         {"messages", 1, messages},
+    {"remote", 2, remote},       {"remote-view", 3, remote_view},
+    {"pieces", 2, pieces},       {"messages", 1, messages},
     {"idle", 1, idle},           {"compute", 2, compute},
 };
 
