@@ -42,6 +42,8 @@ pub struct File {
     lasting: [OnceLock<Arc<Segment>>; LASTING],
     /// What the reads so far tell of the next ones, where other nodes share the file.
     foresight: Foresight,
+    /// The same of reads of many pieces: others may go on between them.
+    foresight_of_pieces: Foresight,
     /// How long the file was when the last write of many pieces by this handle ended, or at opening.
     seen: AtomicU64,
 }
@@ -55,9 +57,22 @@ impl File {
         let own_node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
         let nodes = own_node.map(std::slice::from_ref).unwrap_or_default();
         let placement = options.enforce_placement(&mut attachment.policies(), nodes);
-        let (recent, lasting, foresight) = (Mutex::new(None), Default::default(), Foresight::default());
-        let seen = AtomicU64::new(attachment.size());
-        Ok(File { attachment, shared: None, placement, read, write, recent, lasting, foresight, seen })
+        let (recent, lasting) = (Mutex::new(None), Default::default());
+        let (foresight, foresight_of_pieces) = <(Foresight, Foresight)>::default();
+        let (shared, seen) = (None, AtomicU64::new(attachment.size()));
+        let file = File {
+            attachment,
+            shared,
+            placement,
+            read,
+            write,
+            recent,
+            lasting,
+            foresight,
+            foresight_of_pieces,
+            seen,
+        };
+        Ok(file)
     }
 
     pub(crate) fn new_shared(
@@ -82,8 +97,8 @@ impl File {
     /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster
     /// as before: for the files that were closed last. To others it is as closed as if this were just dropped.
     pub fn keep(self) {
-        let File { attachment, shared, foresight, .. } = self;
-        drop((shared, foresight));
+        let File { attachment, shared, .. } = self;
+        drop(shared);
         attachment::keep(attachment);
     }
 

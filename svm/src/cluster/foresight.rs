@@ -10,7 +10,7 @@
 mod tests;
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::NodeIndex;
 
@@ -49,6 +49,8 @@ struct Pattern {
     last: Range<u64>,
     /// From the beginning of one access to that of the next.
     stride: u64,
+    /// Whether accesses are rows of blocks: where they adjoin, what comes next is a row all the same.
+    are_rows: bool,
     /// How many accesses in a row were as foreseen.
     hits: u32,
     /// Up to where pages were fetched ahead.
@@ -69,7 +71,26 @@ impl Foresight {
         home_at: impl Fn(u64) -> HomeAt,
         is_kept: impl Fn(u64) -> bool,
     ) -> Vec<Range<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next(access, page, room, home_at, is_kept)
+        self.pattern(false).next(access, page, room, home_at, is_kept)
+    }
+
+    /// The same of a row of blocks that begins and ends as `access`: each of the ranges is where another one begins, and
+    /// as much of it as is to be fetched.
+    pub(super) fn after_row(
+        &self,
+        access: &Range<u64>,
+        page: u64,
+        room: u64,
+        home_at: impl Fn(u64) -> HomeAt,
+        is_kept: impl Fn(u64) -> bool,
+    ) -> Vec<Range<u64>> {
+        self.pattern(true).next(access, page, room, home_at, is_kept)
+    }
+
+    fn pattern(&self, are_rows: bool) -> MutexGuard<'_, Pattern> {
+        let mut pattern = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pattern.are_rows = are_rows;
+        pattern
     }
 }
 
@@ -87,7 +108,7 @@ impl Pattern {
         is_kept: impl Fn(u64) -> bool,
     ) -> Vec<Range<u64>> {
         let stride = access.start.wrapping_sub(self.last.start);
-        let is_adjacent = access.start == self.last.end && !self.last.is_empty();
+        let is_adjacent = !self.are_rows && access.start == self.last.end && !self.last.is_empty();
         let is_foreseen = is_adjacent || (stride == self.stride && stride > 0 && stride < u64::MAX / 2);
         self.hits = if is_foreseen { (self.hits + 1).min(16) } else { 0 };
         if !is_foreseen {
@@ -127,14 +148,18 @@ impl Pattern {
             let each = length.max(page);
             let least = if self.loss.halvings > 0 && room >= 2 * page { 2 } else { 1 };
             let count = (window / each).clamp(least, 64);
+            // In portions worth a message, of what so many can be at all.
+            let portion = (window.min(each.saturating_mul(count)) / 2).min(NEAR / 2);
             let start = |number| stride.checked_mul(number).and_then(|far| access.start.checked_add(far));
-            // As above.
-            let is_lost = start(1).is_some_and(|next| next < self.fetched && self.loss.note(is_kept(next)));
+            // As above; what lies in the page of this access is there in any case.
+            let is_ahead = |next| next < self.fetched && next / page != (access.end - 1) / page;
+            let is_lost = start(1).is_some_and(|next| is_ahead(next) && self.loss.note(is_kept(next)));
             let count = if is_lost { (count / 2).max(1) } else { count };
             let from = if is_lost { access.end } else { self.fetched };
-            let new = (1..=count).map_while(start).filter(|start| *start >= from);
+            let first = from.saturating_sub(access.start).div_ceil(stride).max(1);
+            let new = (first..=count).map_while(start);
             let new: Vec<_> = new.map(|start| start..start.saturating_add(length.min(window))).collect();
-            if is_lost || each.saturating_mul(new.len() as u64) >= (window / 2).min(NEAR / 2) {
+            if is_lost || each.saturating_mul(new.len() as u64) >= portion {
                 self.fetched = new.last().map_or(from, |last| last.start + 1);
                 ranges = new;
             }

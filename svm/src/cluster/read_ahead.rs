@@ -84,37 +84,40 @@ impl SharedFile {
     /// After a read of `access`: fetches what probably comes next. What keeps it from doing so, whoever reads there
     /// will hear.
     pub(crate) fn look_ahead(&self, foresight: &Foresight, access: Range<u64>, size: u64) {
-        let ranges = self.foreseen(foresight, &access, size);
+        let ranges = self.foreseen(&access, size, |page, room, home_at, is_kept| {
+            foresight.after(&access, page, room, home_at, is_kept)
+        });
         self.fetch_soon(ranges, size);
     }
 
-    /// The same where only `blocks` of the access were read: of the next ones, the same blocks are fetched.
-    pub(crate) fn look_ahead_of(
-        &self,
-        foresight: &Foresight,
-        access: Range<u64>,
-        blocks: &Blocks,
-        size: u64,
-    ) {
-        let ranges = self.foreseen(foresight, &access, size);
+    /// The same where only a `row` of blocks was read: of the next ones, the same blocks are fetched.
+    pub(crate) fn look_ahead_of(&self, foresight: &Foresight, row: &Blocks, size: u64) {
+        let access = row.start..row.end();
+        let ranges = self.foreseen(&access, size, |page, room, home_at, is_kept| {
+            foresight.after_row(&access, page, room, home_at, is_kept)
+        });
         let within = |range: Range<u64>| {
-            let start = range.start.saturating_add(blocks.start.saturating_sub(access.start));
-            let starts = (0..blocks.count)
-                .map_while(move |number| start.checked_add(blocks.stride.checked_mul(number)?));
-            let block = |start: u64| start..start.saturating_add(blocks.length).min(range.end);
+            let starts = (0..row.count)
+                .map_while(move |number| range.start.checked_add(row.stride.checked_mul(number)?));
+            let block = |start: u64| start..start.saturating_add(row.length).min(range.end);
             starts.map(block).take_while(|block| !block.is_empty()).collect::<Vec<_>>()
         };
         self.fetch_soon(ranges.into_iter().flat_map(within).collect(), size);
     }
 
-    /// What is to be fetched ahead after a read of `access`.
-    fn foreseen(&self, foresight: &Foresight, access: &Range<u64>, size: u64) -> Vec<Range<u64>> {
-        if !self.is_cached() || access.is_empty() {
+    /// What is to be fetched ahead after a read of `access`, by what `foresight` says of pages of so many bytes, room for so
+    /// many, homes, and what is kept.
+    fn foreseen(
+        &self,
+        access: &Range<u64>,
+        size: u64,
+        foresight: impl FnOnce(u64, u64, &dyn Fn(u64) -> HomeAt, &dyn Fn(u64) -> bool) -> Vec<Range<u64>>,
+    ) -> Vec<Range<u64>> {
+        if !self.is_cached() || access.is_empty() || self.node_names().len() < 2 {
             return Vec::new();
         }
-        let home_at = |at| self.homed_at(at);
         let is_kept = |at| at >= size || self.is_kept(at);
-        foresight.after(access, self.cache().page().into(), self.room_ahead(), home_at, is_kept)
+        foresight(self.cache().page().into(), self.room_ahead(), &|at| self.homed_at(at), &is_kept)
     }
 
     /// How many bytes a reader may have fetched ahead.
@@ -129,7 +132,10 @@ impl SharedFile {
         if !self.is_cached() || !self.homes_are_asked() {
             return 0;
         }
-        let window = self.room_ahead().min(foresight::MOST);
+        // Its share, even where others do not read: what makes way before it is read would be fetched again for as long as
+        // the access takes.
+        let readers = u64::from(self.cluster().context().roster.processes_here()).max(1);
+        let window = (self.cache().capacity() / 4 / readers).min(foresight::MOST);
         if window < LEAST_PAGES * u64::from(self.cache().page()) { 0 } else { window }
     }
 

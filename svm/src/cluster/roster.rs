@@ -13,6 +13,8 @@ pub(crate) struct Roster {
     leaders: Vec<Rank>,
     nodes: Vec<NodeIndex>,
     rank: Rank,
+    /// How many processes are on the node of this one.
+    here: u32,
 }
 
 impl Roster {
@@ -31,7 +33,9 @@ impl Roster {
             });
             nodes.push(NodeIndex(index as u32));
         }
-        Roster { names, leaders, nodes, rank: membership.rank() }
+        let rank = membership.rank();
+        let here = nodes.iter().filter(|node| **node == nodes[rank.index()]).count() as u32;
+        Roster { names, leaders, nodes, rank, here }
     }
 
     /// This process.
@@ -71,7 +75,7 @@ impl Roster {
 
     /// How many processes are on the node of this one.
     pub(crate) fn processes_here(&self) -> u32 {
-        self.nodes.iter().filter(|node| **node == self.own()).count() as u32
+        self.here
     }
 
     /// The process that has a node's agent.

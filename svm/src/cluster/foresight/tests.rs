@@ -201,3 +201,29 @@ fn strides_are_asked_for_in_portions_and_shrink_while_they_make_way_unread() {
         assert_eq!(most(1000, true).0, bytes);
     }
 }
+
+#[test]
+fn short_accesses_at_strides_are_fetched_ahead_whatever_the_page() {
+    const STRIDE: u64 = 1 << 20;
+    for page in [4096, 8192, PAGE] {
+        let (mut pattern, mut ahead) = (Pattern::default(), 0);
+        for access in (0..400).map(|number| number * STRIDE) {
+            assert!(access < 8 * STRIDE || access < ahead, "{access} of pages of {page}");
+            let ranges = pattern.next(&(access..access + 100), page, ROOM, everywhere_one_home, kept);
+            ahead = ranges.last().map_or(ahead, |last| last.end);
+        }
+    }
+}
+
+#[test]
+fn of_rows_that_adjoin_whole_ones_are_fetched_ahead() {
+    const ROW: u64 = 13 * PAGE;
+    let (mut pattern, mut ahead) = (Pattern { are_rows: true, ..Pattern::default() }, 0);
+    for row in (0..100).map(|number| number * ROW) {
+        assert!(row < 4 * ROW || row < ahead, "{row}");
+        for range in pattern.next(&(row..row + ROW), PAGE, ROOM, everywhere_one_home, kept) {
+            assert!(range.start % ROW == 0 && range.start > row && range.end <= range.start + ROW);
+            ahead = range.end;
+        }
+    }
+}

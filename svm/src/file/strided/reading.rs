@@ -139,10 +139,12 @@ impl<'f> StridedRead<'f> {
     /// [`Error::OnNode`], [`Error::Fabric`], what a home says of a piece.
     pub fn finish(mut self) -> Result<()> {
         self.complete()?;
-        let File { shared: Some(shared), foresight, .. } = self.file else { return Ok(()) };
+        let File { shared: Some(shared), foresight_of_pieces: foresight, .. } = self.file else {
+            return Ok(());
+        };
         let (bounds, size) = (self.bounds.clone(), self.file.size());
         match self.row.sparse() {
-            Some(row) => shared.look_ahead_of(foresight, bounds, row, size),
+            Some(row) => shared.look_ahead_of(foresight, row, size),
             None if self.is_dense => shared.look_ahead(foresight, bounds, size),
             None => {}
         }
