@@ -26,15 +26,26 @@ use super::sharing::{self, Sole};
 
 impl Segment {
     /// Up to where in `range`, whose pages have storage, bytes may be stored into the mapping; to its start where they
-    /// may not. `sole` is what is known of other files that have a part in that storage, if it is worth asking.
-    pub(super) fn storable_until(&self, mut range: Range<u64>, sole: Option<&Sole>, punches: u64) -> u64 {
+    /// may not. `sole` is what is known of other files that have a part in that storage, if it is worth asking; for how
+    /// many pieces it is asked here comes with it.
+    pub(super) fn storable_until(
+        &self,
+        mut range: Range<u64>,
+        sole: Option<(&Sole, u64)>,
+        punches: u64,
+    ) -> u64 {
         match (self.overwriting, sole) {
             (Overwriting::AfterReading, _) => return range.end,
             (Overwriting::Directly, _) => {}
-            (Overwriting::UnlessShared, Some(sole)) => match sole.run(range.start, || self.sole(&range)) {
-                (end, true) => range.end = range.end.min(end),
-                (_, false) => return range.start,
-            },
+            (Overwriting::UnlessShared, Some((sole, pieces))) => {
+                let page = range.start / most();
+                match sole
+                    .run(range.start, |met| met.is_worth_asking(page, pieces).then(|| self.sole(&range)))
+                {
+                    Some((end, true)) => range.end = range.end.min(end),
+                    Some((_, false)) | None => return range.start,
+                }
+            }
             (Overwriting::UnlessShared, None) | (Overwriting::ByCopying, _) => return range.start,
         }
         self.populated.revalidate(punches);
@@ -115,10 +126,13 @@ impl Segment {
     /// Pages from the start of `range` on of which the same holds, and whether they may be stored into: no other file has a
     /// part in their storage, and there is room for what is stored if one gets it now.
     fn sole(&self, range: &Range<u64>) -> (Range<u64>, bool) {
-        let pages = self.reach(range.clone());
+        let mut pages = self.reach(range.clone());
         let first = pages.start..(pages.start + most()).min(pages.end);
         if !self.has_room_for(pages.end - pages.start, most()) {
-            return (pages, false);
+            if !self.has_room_for(most(), most()) {
+                return (pages, false);
+            }
+            pages = first.clone();
         }
         let end = sharing::sole_until(&self.file, pages.clone(), first.end).unwrap_or(pages.start);
         // A page of which a part is shared is not sole.

@@ -97,6 +97,9 @@ pub(super) fn is_realtime(file: &File) -> io::Result<bool> {
     Ok(attributes.flags & REALTIME != 0)
 }
 
+/// Pieces from which on it is worth asking whether they may be stored: that costs two system calls.
+pub(super) const WORTH_ASKING: u64 = 4;
+
 /// Where no other file has a part, as was found while a write of many pieces was going on: such a write asks once for
 /// pieces that are near each other.
 #[derive(Default)]
@@ -104,20 +107,54 @@ pub(crate) struct Sole {
     /// Where that was asked.
     known: Cell<Range<u64>>,
     is_sole: Cell<bool>,
+    met: Met,
 }
 
 impl Sole {
     /// Up to where from `at` on the same holds, and whether no other file has a part there; as `find` tells, which is
-    /// asked where that is not known.
-    pub(super) fn run(&self, at: u64, find: impl FnOnce() -> (Range<u64>, bool)) -> (u64, bool) {
-        let mut known = self.known.take();
-        if !known.contains(&at) {
-            let (range, is_sole) = find();
-            known = range;
-            self.is_sole.set(is_sole);
-        }
+    /// asked where that is not known, and may find that it is not worth it.
+    pub(super) fn run(
+        &self,
+        at: u64,
+        find: impl FnOnce(&Met) -> Option<(Range<u64>, bool)>,
+    ) -> Option<(u64, bool)> {
+        let known = self.known.take();
+        let (known, is_sole) =
+            if known.contains(&at) { (known, self.is_sole.get()) } else { find(&self.met)? };
         let end = known.end;
         self.known.set(known);
-        (end, self.is_sole.get())
+        self.is_sole.set(is_sole);
+        Some((end, is_sole))
+    }
+}
+
+/// In which page the last pieces lay, of which nothing was known, and how many there were in a row.
+#[derive(Default)]
+pub(super) struct Met(Cell<(u64, u64)>);
+
+impl Met {
+    /// Whether `pieces` in that page, with those before them, are worth asking for: of a write whose pieces lie far from
+    /// each other, each would be asked for alone.
+    pub(super) fn is_worth_asking(&self, page: u64, pieces: u64) -> bool {
+        let (last, before) = self.0.get();
+        let met = if last == page { before.saturating_add(pieces) } else { pieces };
+        self.0.set((page, met));
+        met >= WORTH_ASKING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Met, WORTH_ASKING};
+
+    #[test]
+    fn pieces_far_from_each_other_are_not_asked_for_one_by_one() {
+        let met = Met::default();
+        let asked = |pieces: &[(u64, u64)]| {
+            pieces.iter().filter(|(page, count)| met.is_worth_asking(*page, *count)).count()
+        };
+        assert_eq!(asked(&[(1, 1), (2, 1), (1, 1), (2, 1), (1, 1), (2, 1)]), 0);
+        assert_eq!(asked(&[(3, 1), (3, 1), (3, 1), (3, 1)]), 1);
+        assert_eq!(asked(&[(4, WORTH_ASKING)]), 1);
     }
 }

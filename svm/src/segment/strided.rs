@@ -8,15 +8,13 @@ use svmio_transport::StreamingStores;
 use crate::blocks::{self, Blocks};
 use crate::copying::Course;
 
-use super::sharing::Sole;
+use super::sharing::{Sole, WORTH_ASKING};
 use super::{Overwriting, Segment};
 
 /// Bytes between blocks up to which the pages of a range are all touched, or nearly: given storage together.
 const NEAR: u64 = 4096;
 /// Bytes that get storage at a time: few enough that they are still in the processor's cache when they are written.
 const AT_ONCE: u64 = 1 << 20;
-/// Pieces of a write from which on it is worth asking whether they may be stored: that costs two system calls.
-const WORTH_ASKING: u64 = 4;
 
 /// The write that some blocks are a part of.
 pub(crate) struct Access {
@@ -129,7 +127,11 @@ impl Segment {
             let mut done = 0;
             if may_be_stored {
                 if stored {
-                    done = rest.whole_before(self.storable_until(rest.start..until, sole, punches));
+                    done = rest.whole_before(self.storable_until(
+                        rest.start..until,
+                        sole.map(|sole| (sole, rest.count)),
+                        punches,
+                    ));
                     if done > 0 {
                         self.populate(rest.start..rest.first(done).end(), punches);
                         // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have
