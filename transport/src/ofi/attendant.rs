@@ -37,12 +37,10 @@ const FIRST_CALL: Duration = Duration::from_millis(50);
 /// How long while something waits for room in the provider's queues.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The shortest and the longest time between two looks where the provider cannot wake anybody.
-const BLIND_SLEEPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(10));
-
-/// How long such a time is at most where something came a moment ago: what is written straight into memory makes no
-/// event, and with some providers gets on by these looks alone.
-const BLIND_AMID_TRAFFIC: Duration = Duration::from_millis(1);
+/// The shortest and the longest time between two looks where the provider cannot wake anybody. What is written straight
+/// into memory makes no event, so that this seems to be at rest meanwhile, and with some providers gets on by these looks
+/// alone.
+const BLIND_SLEEPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 /// How long a provider may keep transfers to a lost peer before they are given up without it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -278,11 +276,10 @@ fn run(adapter: &Arc<Adapter>) {
     }
 }
 
-/// How long to sleep where nobody is woken, and nothing has come for so long: who waits does so longer by an eighth of
-/// it, after a tenth of a second by a hundredth, and what is at rest takes little of the processor.
+/// How long to sleep where nobody is woken, and nothing has come for so long: who waits does so longer by an eighth of it.
 fn blind_sleep(quiet: Duration) -> Duration {
     let (shortest, longest) = BLIND_SLEEPS;
-    (quiet / 8).min(BLIND_AMID_TRAFFIC).max(quiet / 100).clamp(shortest, longest)
+    (quiet / 8).clamp(shortest, longest)
 }
 
 impl Adapter {
@@ -378,6 +375,6 @@ mod tests {
     fn who_is_not_woken_looks_the_less_often_the_longer_nothing_comes() {
         let micros = [0, 100, 800, 8000, 50_000, 200_000, 1_000_000, 3_600_000_000];
         let slept = micros.map(|quiet| blind_sleep(Duration::from_micros(quiet)).as_micros());
-        assert_eq!(slept, [20, 20, 100, 1000, 1000, 2000, 10_000, 10_000]);
+        assert_eq!(slept, [20, 20, 100, 1000, 1000, 1000, 1000, 1000]);
     }
 }

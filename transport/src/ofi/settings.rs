@@ -42,7 +42,7 @@ pub struct OfiSettings {
     pub transfers_in_flight: usize,
     /// Whether a thread that waits sleeps by what the provider has for that, as all of sockets have (libfabric's wait
     /// objects). Otherwise, and where a provider has nothing, it looks whether something has come: after 20 µs, and the
-    /// longer nothing comes the less often, after a second each 10 ms.
+    /// longer nothing comes the less often, soon each millisecond.
     pub wait_objects: bool,
     /// After how many seconds without an answer, or without room for a message, a peer is given up. The watchdog
     /// should be quicker.
