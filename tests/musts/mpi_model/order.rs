@@ -4,15 +4,15 @@
 //!
 //! * by MPI: if there is a sync, an opening or a closing in between, then a barrier, then another one;
 //! * in atomic mode: if there is a barrier;
-//! * by svmio: also if there is one sync, opening, closing, or change of the size, by all; what was written
-//!   collectively, if there is a collective read that blocks or is split; what was written in order, by all reads;
+//! * by svmio: also if there is one sync, opening or closing, by all; what was written collectively, if there is a
+//!   collective read that blocks or is split; what was written in order, by all reads;
 //! * where it is seen at once: if the one is before the other in time.
 //!
 //! An operation is before another rank's in time
 //!
 //! * by MPI: if there is a barrier;
-//! * by svmio: also if there is one of its calls above, a new view, another mode, or a new place of the shared
-//!   pointer; where outcomes are each rank's own, a collective access of the other direction; where they are
+//! * by svmio: also if there is one of its calls above, a change of the size, a new view, another mode, or a new place
+//!   of the shared pointer; where outcomes are each rank's own, a collective access of the other direction; where they are
 //!   shared, any that blocks.
 
 use super::operation::{Event, Operation, What, moment};
@@ -53,8 +53,9 @@ impl Order {
         let barriers = done(&[Event::Barrier]);
         let (mut waits, mut fences, mut reads) = (barriers.clone(), Vec::new(), Vec::new());
         if promises.of_svmio {
-            fences = done(&[Event::Sync, Event::Open, Event::Close, Event::SetSize, Event::Preallocate]);
+            fences = done(&[Event::Sync, Event::Open, Event::Close]);
             waits.extend(&fences);
+            waits.extend(done(&[Event::SetSize, Event::Preallocate]));
             waits.extend(done(&[Event::Views, Event::Atomic, Event::SeekShared]));
             let numbers = 0..events.len();
             if promises.outcome_shared {

@@ -9,8 +9,8 @@ use super::running::{World, Wrong};
 const ATTEMPTS: usize = 8;
 /// How many are run by one job.
 const AT_ONCE: usize = 6;
-/// A job that takes longer will not end.
-const LIMIT: Duration = Duration::from_secs(20);
+/// A job that takes longer will not end, also where others use the machine.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The shortest program that still goes wrong which is found in this time, and how it does.
 pub(crate) fn reduced(world: &World, program: &Program, what: String, time: Duration) -> (Program, String) {

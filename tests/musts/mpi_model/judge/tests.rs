@@ -3,11 +3,14 @@
 use super::*;
 use crate::generating;
 use crate::operation::Records;
-use crate::program::LONGEST;
+use crate::program::{Access, Bytes, LONGEST, Program, Step, Way};
 
 const RANKS: usize = 8;
 const PROMISES: Promises =
     Promises { of_svmio: true, outcome_shared: false, seen_at_once: true, of_special: true };
+
+/// Of several nodes, where a rank sees what others have written behind syncs only.
+const ON_NODES: Promises = Promises { seen_at_once: false, ..PROMISES };
 
 fn script(seed: u64) -> Script {
     Script::new(&generating::program(seed), RANKS, "program", false)
@@ -83,4 +86,41 @@ fn lost_writes_are_wrong() {
         }
     }
     assert!(found * 2 > lost && found > 10, "{found} of {lost}");
+}
+
+const BYTES: Bytes = Bytes { at: 0, length: 100, is_spaced: false };
+
+/// What the judge says of a read by rank 1, of which `change` says what it saw, around a write by rank 0.
+fn judged(steps: &[Step], promises: Promises, change: impl Fn(&mut Observed)) -> Verdict {
+    let script = Script::new(&Program { hints: Vec::new(), steps: steps.to_vec() }, RANKS, "program", false);
+    let mut log = observed(&script, None);
+    let is_read = |operation: &&Operation| matches!(operation.what, What::Read { .. } | What::Size);
+    let read = script.operations.iter().find(is_read).expect("one is there");
+    change(log.get_mut(&read.lines.0).expect("it was observed"));
+    check(&script, &log, promises)
+}
+
+fn write() -> Step {
+    Step::Alone(vec![(0, Access::Write(BYTES, Way::At))])
+}
+
+fn read() -> Step {
+    Step::Alone(vec![(1, Access::Read(BYTES, Way::At))])
+}
+
+#[test]
+fn torn_accesses_are_wrong_in_atomic_mode_only() {
+    let torn = |seen: &mut Observed| seen.bytes[50..].fill(0);
+    assert_eq!(judged(&[write(), read()], ON_NODES, torn), Ok(()));
+    assert!(judged(&[Step::Atomic(true), write(), read()], ON_NODES, torn).is_err());
+}
+
+#[test]
+fn on_nodes_old_bytes_and_sizes_are_wrong_behind_an_exchange_only() {
+    let old = |seen: &mut Observed| seen.bytes.fill(0);
+    assert_eq!(judged(&[write(), Step::Barrier, read()], ON_NODES, old), Ok(()));
+    assert!(judged(&[write(), Step::Exchange, read()], ON_NODES, old).is_err());
+    assert!(judged(&[write(), Step::Barrier, read()], PROMISES, old).is_err());
+    let size = Step::Alone(vec![(1, Access::Size)]);
+    assert!(judged(&[write(), Step::Exchange, size], ON_NODES, |seen| seen.size = 99).is_err());
 }
