@@ -10,7 +10,7 @@
 mod tests;
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::NodeIndex;
 
@@ -62,35 +62,20 @@ struct Pattern {
 impl Foresight {
     /// Takes note of an access; returns the ranges to be fetched ahead: of cache pages of `page` bytes, and of no more
     /// than `room` bytes. `is_kept` tells whether the page of a byte that was fetched ahead is in the cache still, or on
-    /// its way there.
+    /// its way there. After a row of blocks that begins and ends as `access`, each of the ranges is where another row
+    /// begins, and as much of that as is to be fetched.
     pub(super) fn after(
         &self,
         access: &Range<u64>,
+        is_row: bool,
         page: u64,
         room: u64,
         home_at: impl Fn(u64) -> HomeAt,
         is_kept: impl Fn(u64) -> bool,
     ) -> Vec<Range<u64>> {
-        self.pattern(false).next(access, page, room, home_at, is_kept)
-    }
-
-    /// The same of a row of blocks that begins and ends as `access`: each of the ranges is where another one begins, and
-    /// as much of it as is to be fetched.
-    pub(super) fn after_row(
-        &self,
-        access: &Range<u64>,
-        page: u64,
-        room: u64,
-        home_at: impl Fn(u64) -> HomeAt,
-        is_kept: impl Fn(u64) -> bool,
-    ) -> Vec<Range<u64>> {
-        self.pattern(true).next(access, page, room, home_at, is_kept)
-    }
-
-    fn pattern(&self, are_rows: bool) -> MutexGuard<'_, Pattern> {
         let mut pattern = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pattern.are_rows = are_rows;
-        pattern
+        pattern.are_rows = is_row;
+        pattern.next(access, page, room, home_at, is_kept)
     }
 }
 

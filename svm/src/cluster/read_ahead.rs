@@ -84,18 +84,13 @@ impl SharedFile {
     /// After a read of `access`: fetches what probably comes next. What keeps it from doing so, whoever reads there
     /// will hear.
     pub(crate) fn look_ahead(&self, foresight: &Foresight, access: Range<u64>, size: u64) {
-        let ranges = self.foreseen(&access, size, |page, room, home_at, is_kept| {
-            foresight.after(&access, page, room, home_at, is_kept)
-        });
+        let ranges = self.foreseen(foresight, &access, false, size);
         self.fetch_soon(ranges, size);
     }
 
     /// The same where only a `row` of blocks was read: of the next ones, the same blocks are fetched.
     pub(crate) fn look_ahead_of(&self, foresight: &Foresight, row: &Blocks, size: u64) {
-        let access = row.start..row.end();
-        let ranges = self.foreseen(&access, size, |page, room, home_at, is_kept| {
-            foresight.after_row(&access, page, room, home_at, is_kept)
-        });
+        let ranges = self.foreseen(foresight, &(row.start..row.end()), true, size);
         let within = |range: Range<u64>| {
             let starts = (0..row.count)
                 .map_while(move |number| range.start.checked_add(row.stride.checked_mul(number)?));
@@ -105,19 +100,20 @@ impl SharedFile {
         self.fetch_soon(ranges.into_iter().flat_map(within).collect(), size);
     }
 
-    /// What is to be fetched ahead after a read of `access`, by what `foresight` says of pages of so many bytes, room for so
-    /// many, homes, and what is kept.
+    /// What is to be fetched ahead after a read of `access`, or of a row of blocks in it.
     fn foreseen(
         &self,
+        foresight: &Foresight,
         access: &Range<u64>,
+        is_row: bool,
         size: u64,
-        foresight: impl FnOnce(u64, u64, &dyn Fn(u64) -> HomeAt, &dyn Fn(u64) -> bool) -> Vec<Range<u64>>,
     ) -> Vec<Range<u64>> {
         if !self.is_cached() || access.is_empty() || self.node_names().len() < 2 {
             return Vec::new();
         }
+        let (page, room) = (self.cache().page().into(), self.room_ahead());
         let is_kept = |at| at >= size || self.is_kept(at);
-        foresight(self.cache().page().into(), self.room_ahead(), &|at| self.homed_at(at), &is_kept)
+        foresight.after(access, is_row, page, room, |at| self.homed_at(at), is_kept)
     }
 
     /// How many bytes a reader may have fetched ahead.

@@ -136,6 +136,19 @@ fn the_fabric_counts_nothing_for_local_writes_and_all_for_others() {
     assert!((4 * SEGMENT..8 * SEGMENT).contains(&bytes), "{bytes} bytes for 4 segments that go home");
 }
 
+/// Whether opening and closing a file cost each other node as many messages in all cases, and few.
+fn check_messages(per_node: &[u64], by_memory: bool) {
+    if by_memory {
+        assert!(per_node.iter().all(|messages| messages.abs_diff(per_node[0]) <= 1), "{per_node:?}");
+        // A request and an answer for each of four.
+        assert!((2..=8).contains(&per_node[0]), "{per_node:?}");
+    } else {
+        // What ranks tell each other, as MPI would for its programs, goes by messages, too: each agreement in as many
+        // rounds as the number of nodes has bits.
+        assert!(per_node.iter().all(|messages| (2..=24).contains(messages)), "{per_node:?}");
+    }
+}
+
 #[test]
 fn opening_and_closing_cost_each_node_the_same_number_of_messages_however_many_there_are() {
     const ROUNDS: u64 = 16;
@@ -163,15 +176,7 @@ fn opening_and_closing_cost_each_node_the_same_number_of_messages_however_many_t
         let others = ROUNDS * (nodes as u64 - 1);
         (on_the_wire.messages.into_inner() + others / 2) / others
     });
-    if by_memory.into_inner() {
-        assert!(per_node.iter().all(|messages| messages.abs_diff(per_node[0]) <= 1), "{per_node:?}");
-        // A request and an answer for each of four.
-        assert!((2..=8).contains(&per_node[0]), "{per_node:?}");
-    } else {
-        // What ranks tell each other, as MPI would for its programs, goes by messages, too: each agreement in as many
-        // rounds as the number of nodes has bits.
-        assert!(per_node.iter().all(|messages| (2..=24).contains(messages)), "{per_node:?}");
-    }
+    check_messages(&per_node, by_memory.into_inner());
 }
 
 #[test]
@@ -207,11 +212,5 @@ fn opening_a_file_that_exists_costs_each_node_the_same_number_of_messages_howeve
         let others = FILES * (nodes as u64 - 1);
         (on_the_wire.messages.into_inner() + others / 2) / others
     });
-    if by_memory.into_inner() {
-        assert!(per_node.iter().all(|messages| messages.abs_diff(per_node[0]) <= 1), "{per_node:?}");
-        assert!((2..=8).contains(&per_node[0]), "{per_node:?}");
-    } else {
-        // With what ranks tell each other, as above.
-        assert!(per_node.iter().all(|messages| (2..=24).contains(messages)), "{per_node:?}");
-    }
+    check_messages(&per_node, by_memory.into_inner());
 }
