@@ -200,14 +200,16 @@ impl Context {
         Error::wire(self.fabric.membership(), from, problem)
     }
 
-    /// The error of a peer that has closed its own.
+    /// The error of a peer that has closed its own. Where a loss is known, that is why it has closed, or matters more.
     pub(super) fn has_closed(&self, rank: Rank) -> Error {
-        self.no_messenger(rank, "it has closed it, and takes nothing more")
+        let error = || self.no_messenger(rank, "it has closed it, and takes nothing more");
+        self.check(rank).err().unwrap_or_else(error)
     }
 
-    /// The error of a peer whose messages with this process have failed on its side.
+    /// The error of a peer whose messages with this process have failed on its side, or a known loss, as above.
     pub(super) fn has_given_up(&self, rank: Rank) -> Error {
-        self.no_messenger(rank, "it has given up its messages with this process; its own error tells why")
+        const PROBLEM: &str = "it has given up its messages with this process; its own error tells why";
+        self.check(rank).err().unwrap_or_else(|| self.no_messenger(rank, PROBLEM))
     }
 
     /// Writes so that nothing that is written afterwards is seen before it.

@@ -199,10 +199,7 @@ fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, S
                 context.back_end().sleep(patience);
             }
             Ok(Found::Ours(segment, sizes)) => return Ok((segment, sizes)),
-            Ok(Found::Later) => {
-                context.check(peer)?;
-                return Err(context.has_closed(peer));
-            }
+            Ok(Found::Later) => return Err(context.has_closed(peer)),
             Err(error) => return Err(error),
         }
         patience = (patience * 2).min(PATIENCE[1]);

@@ -212,6 +212,21 @@ fn all_that_was_begun_ends_with_the_loss() {
     });
 }
 
+/// Whoever was just about to look at what a peer sent may see its last word before it sees that the peer is lost.
+#[test]
+fn what_ends_by_the_last_word_of_a_lost_peer_ends_with_the_loss() {
+    let fabrics = shm::within_process(3);
+    let messenger = open(&fabrics[0]);
+    messenger.watch(&[Rank(1), Rank(2)]);
+    let context = &messenger.engine.context;
+    let told = || [context.has_closed(Rank(1)), context.has_given_up(Rank(1))].map(|error| error.lost_peer());
+    assert_eq!(told(), [None; 2]);
+    fabrics[0].membership().declare_lost(Rank(2), "the test says so");
+    assert_eq!(told(), [Some(Rank(2)); 2]);
+    fabrics[0].membership().declare_lost(Rank(1), "the test says so");
+    assert_eq!(told(), [Some(Rank(1)); 2]);
+}
+
 #[test]
 fn the_others_go_on_after_a_loss() {
     let fabrics = shm::within_process(3);
