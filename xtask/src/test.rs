@@ -9,6 +9,7 @@
 
 mod apart;
 mod counting;
+mod failures;
 mod programs;
 mod results;
 
@@ -164,6 +165,7 @@ pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !stage_names().contains(&name.as_str())) {
         bail!("there is no stage {unknown}; there are {}", stage_names().join(", "));
     }
+    failures::forget(paths)?;
     let started = Instant::now();
     let mut ended: Vec<Ended> = Vec::new();
     for round in ROUNDS {
@@ -176,7 +178,12 @@ pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
             break;
         }
     }
-    Ok(report(&ended, started.elapsed()))
+    let is_well = report(&ended, started.elapsed());
+    let failures = failures::kept(paths);
+    if !failures.is_empty() {
+        println!("\nThese tests have failed:\n{failures}");
+    }
+    Ok(is_well)
 }
 
 /// Whether a stage is run where `only` are asked for.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::results;
+use super::{failures, results};
 use crate::comparison::Tally;
 use crate::launcher::cores;
 use crate::paths::Paths;
@@ -100,6 +100,7 @@ fn counted(paths: &Paths, programs: Vec<Program>, at_once: usize) -> Result<Tall
     }
     if !failed.is_empty() {
         println!("\nThese have failed:\n{}", failed.join("\n"));
+        failures::keep(paths, &failed)?;
     }
     if tally.passed == 0 {
         bail!("no tests were run");
@@ -132,7 +133,7 @@ struct Outcome {
     /// What the cores spent on it, all together.
     computing: Duration,
     tally: Tally,
-    /// The tests that failed, by name.
+    /// The tests that failed: their names, and what they said first.
     failed: Vec<String>,
 }
 
@@ -271,8 +272,8 @@ fn judged(title: &str, least: usize, finished: &Finished) -> Outcome {
     let (title, computing) = (title.to_owned(), finished.computing);
     let told = results::of_programs(&finished.output);
     let tally = told.unwrap_or_default();
-    let failed = results::failed_tests(&finished.output);
-    let mut failed: Vec<String> = failed.map(|test| format!("{title}: {test}")).collect();
+    let tell = |test| format!("{title}: {test}{}", failures::said(&finished.output, test));
+    let mut failed: Vec<String> = results::failed_tests(&finished.output).map(tell).collect();
     let why = match finished.ending {
         Ending::Exited(0) if told.is_none() => "it has not said how its tests went".to_owned(),
         Ending::Exited(0) if tally.passed + tally.failed < least => "no tests were run".to_owned(),
