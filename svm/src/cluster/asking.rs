@@ -146,7 +146,7 @@ impl Context {
             Unasked::TooLong(bytes) => self.too_long(bytes),
             Unasked::Fabric(source) => {
                 let subject = format!("asking node {}", self.roster.name(node));
-                Error::Fabric { subject, source }
+                Error::Fabric { subject, source: self.client.when_declared(source) }
             }
         }
     }

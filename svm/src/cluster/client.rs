@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, Membership, Rank};
@@ -25,6 +25,10 @@ use super::wire::{self, Reply, Request};
 
 /// How often a waiting thread looks whether the one that receives has ended without telling.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a process that is found gone may be unknown to be lost. One that was killed is declared so at once, by
+/// those who watch it; one that has left of its own will never is.
+const UNDECLARED: Duration = Duration::from_secs(1);
 
 /// The port on which answers come.
 pub(super) const ANSWERS: Port = Port::new(2).expect("there are more ports");
@@ -200,7 +204,7 @@ impl Client {
         take: &mut dyn FnMut(&Reply, &[u8]),
     ) -> Result<Reply> {
         let subject = || format!("asking node {node}");
-        let lost = |source| Error::Fabric { subject: subject(), source };
+        let lost = |source| Error::Fabric { subject: subject(), source: self.when_declared(source) };
         let bytes = self.wait_for_bytes(&question).map_err(lost)?;
         let (_, reply, data) =
             wire::decode::<Reply>(&bytes).ok_or_else(|| self.senseless(&question, node))?;
@@ -213,6 +217,22 @@ impl Client {
     pub(super) fn is_answered(&self, question: &Question) -> bool {
         matches!(self.state().open.get(&question.number), Some(Open::Answered(_)))
             || self.answers.check(question.to).is_err()
+    }
+
+    /// `error`, once all of this process know of the loss that it may tell of: the back end can notice one before it is
+    /// declared, and what comes of it is decided by what was declared.
+    pub(super) fn when_declared(&self, error: svmio_transport::Error) -> svmio_transport::Error {
+        let svmio_transport::Error::PeerLost { rank: lost, .. } = error else { return error };
+        let waiter = thread::current();
+        let _woken = self.membership.on_disturbance(move || waiter.unpark());
+        let found = Instant::now();
+        loop {
+            if let Err(declared) = self.membership.check(lost) {
+                return declared;
+            }
+            let Some(left) = UNDECLARED.checked_sub(found.elapsed()) else { return error };
+            thread::park_timeout(left);
+        }
     }
 
     fn wait_for_bytes(&self, question: &Question) -> svmio_transport::Result<Vec<u8>> {

@@ -16,6 +16,7 @@ mod releases;
 mod sizes;
 mod taken_away;
 mod turns;
+mod undeclared;
 mod untold;
 mod waiting_for_oneself;
 
