@@ -13,6 +13,7 @@ mod fabric;
 mod hosts;
 mod limits;
 mod listing;
+mod lost_hosts;
 mod mapping;
 mod mounting;
 mod moving;
