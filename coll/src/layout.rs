@@ -12,7 +12,7 @@ use svmio_collectives::executor::LentMemory;
 use crate::error::Result;
 use crate::family::Family;
 use crate::operator::Kind;
-use crate::stock::{Described, Elements, Stock};
+use crate::stock::{Described, Elements, Standing, Stock};
 pub(crate) use addresses::Addresses;
 pub(crate) use blocks::{Blocks, bytes_of};
 
@@ -35,12 +35,15 @@ impl<A: Family> Layout<A> {
                 is_row: true,
             });
         }
-        if kind == Some(Kind::Null) || (kind.is_none() && !stock.is_datatype(datatype)) {
+        let standing = kind.map_or_else(|| stock.standing(datatype), |_| Standing::Usable);
+        if kind == Some(Kind::Null) || standing == Standing::Unknown {
             return None;
         }
         let (size, extent) = (stock.mpi.type_size(datatype) as usize, stock.mpi.extent(datatype) as isize);
         let may_be_row = size as isize == extent && A::is_described(datatype);
-        let is_row = size == 0 || (may_be_row && svmio_adio::is_one_run(stock.mpi, datatype));
+        // What is not committed MPI refuses to pack, and all hear of that.
+        let is_row = standing == Standing::Usable
+            && (size == 0 || (may_be_row && svmio_adio::is_one_run(stock.mpi, datatype)));
         Some(Self { elements: Elements { datatype, size, extent }, is_row })
     }
 

@@ -18,6 +18,7 @@ use crate::kept::Keys;
 use crate::operator::{Kind, Operator};
 use crate::progress::Testing;
 
+pub(crate) use judging::Standing;
 pub(crate) use messages::Came;
 pub(crate) use packing::{Described, Elements};
 

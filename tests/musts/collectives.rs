@@ -223,11 +223,14 @@ fn lost_meanwhile(mpi: Mpi) {
 /// A rank that cannot do its part is named to all others, however they wait.
 fn refused(mpi: Mpi) {
     let program = Program::c("collectives_refused", mpi);
-    for way in ["waiting", "begun"] {
+    let ways: [&[&str]; 5] =
+        [&["waiting"], &["begun"], &["waiting", "row"], &["begun", "row"], &["combining", "row"]];
+    for way in ways {
         let scratch = Scratch::new();
         let job = Job::new(&scratch, &program, 3).collectives("preload");
-        let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).argument(way).succeed();
-        assert_eq!(output.matches("was told").count(), 3, "{way}: {output}");
+        let job = way.iter().fold(job, |job, &argument| job.argument(argument));
+        let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).succeed();
+        assert_eq!(output.matches("was told").count(), 3, "{way:?}: {output}");
     }
 }
 

@@ -1,6 +1,6 @@
 /* A rank cannot do its part of a collective, as of a datatype that was not committed: all hear of it, and who it is.
- * The argument is how the ranks come to the collective; a second one, "nodes", says that messages tell it, which do
- * not carry the reason. */
+ * The argument is how the ranks come to the collective. A second one is "row" where the datatype's data lies in one, or
+ * "nodes" where messages tell it, which do not carry the reason. */
 #include "check.h"
 
 enum { MEMBER = 1 };
@@ -20,16 +20,23 @@ static void told(int code) {
     CHECK(!has_reason || strstr(text, "MPI_Pack failed") != NULL, "rank %d is told: %s", rank, text);
 }
 
+static void add(void *left, void *sum, int *count, MPI_Datatype *type) {
+    int size;
+    MPI_Type_size(*type, &size);
+    for (int i = 0; i < *count * size / (int)sizeof(int); i++) ((int *)sum)[i] += ((int *)left)[i];
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     by_messages = argc == 3 && strcmp(argv[2], "nodes") == 0;
-    HOLDS(argc == 2 || by_messages);
-    int is_begun = strcmp(argv[1], "begun") == 0;
-    HOLDS(is_begun || strcmp(argv[1], "waiting") == 0);
+    int is_row = argc == 3 && strcmp(argv[2], "row") == 0;
+    HOLDS(argc == 2 || by_messages || is_row);
+    int is_begun = strcmp(argv[1], "begun") == 0, is_combining = strcmp(argv[1], "combining") == 0;
+    HOLDS(is_begun || is_combining || strcmp(argv[1], "waiting") == 0);
     MPI_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
     MPI_Datatype pieces;
-    MPI_OK(MPI_Type_vector(10, 1, 2, MPI_INT, &pieces));
+    MPI_OK(MPI_Type_vector(10, 1, is_row ? 1 : 2, MPI_INT, &pieces));
     if (rank != MEMBER) MPI_OK(MPI_Type_commit(&pieces));
     int own[20] = {rank}, all[1000];
     HOLDS(ranks * 10 <= 1000);
@@ -40,7 +47,14 @@ int main(int argc, char **argv) {
         MPI_Datatype type = is_begun ? pieces : MPI_INT;
         code = MPI_Iallgather(own, is_begun ? 1 : 10, type, all, 10, MPI_INT, MPI_COMM_WORLD, &request);
     }
-    if (!is_begun) told(MPI_Allgather(own, 1, pieces, all, 10, MPI_INT, MPI_COMM_WORLD));
+    if (is_combining) {
+        MPI_Op sum;
+        MPI_OK(MPI_Op_create(add, 1, &sum));
+        told(MPI_Allreduce(own, all, 1, pieces, sum, MPI_COMM_WORLD));
+        MPI_OK(MPI_Op_free(&sum));
+    } else if (!is_begun) {
+        told(MPI_Allgather(own, 1, pieces, all, 10, MPI_INT, MPI_COMM_WORLD));
+    }
     if (code == MPI_SUCCESS && rank != MEMBER) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (rank != MEMBER || is_begun) told(code);
     /* And so do all that follow. */

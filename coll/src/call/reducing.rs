@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::family::Family;
 use crate::group::Group;
 use crate::operator::native;
+use crate::stock::Standing;
 use operands::{Operands, Span};
 
 /// What a call says of what it combines.
@@ -148,8 +149,16 @@ impl<A: Family> Call<'_, A> {
         };
         let span = match width {
             Some(width) => Span { extent: width, lower: 0, is_dense: true },
-            None if kind.is_none() && !stock.is_datatype(call.datatype) => return Ok(false),
-            None => or_leave!(Span::of(stock, call.datatype)),
+            None => {
+                let standing = kind.map_or_else(|| stock.standing(call.datatype), |_| Standing::Usable);
+                if standing == Standing::Unknown {
+                    return Ok(false);
+                }
+                let mut span = or_leave!(Span::of(stock, call.datatype));
+                // What is not committed MPI refuses to copy, and all hear of that.
+                span.is_dense &= standing == Standing::Usable;
+                span
+            }
         };
         // Who is given a longer one ends the group for all.
         if span.extent > group.longest_element() {

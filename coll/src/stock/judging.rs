@@ -11,20 +11,35 @@ use super::Stock;
 use crate::component;
 use crate::family::Family;
 
+/// What a handle is for a call that moves data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// A datatype.
+    Usable,
+    /// One that MPI refuses to move data of: it is not committed.
+    Uncommitted,
+    /// None.
+    Unknown,
+}
+
 impl<A: Family> Stock<A> {
-    /// Whether `datatype`, which is none of the [known ones](Self::kind), is one.
+    /// What `datatype` is, which is none of the [known ones](Self::kind).
     #[inline]
-    pub(crate) fn is_datatype(&self, datatype: Datatype<A>) -> bool {
+    pub(crate) fn standing(&self, datatype: Datatype<A>) -> Standing {
         // MPI has looked before it calls a component.
         if component::is_there() {
-            return true;
+            return Standing::Usable;
         }
-        let Some(&comm) = self.packing.get() else { return true };
+        let Some(&comm) = self.packing.get() else { return Standing::Usable };
         // MPICH looks at the datatype only where there is one element, and somewhere.
         let (somewhere, one, tag) = ((&raw const comm).cast(), 1, 0);
         // SAFETY: of a message to MPI_PROC_NULL no byte is read; what is wrong with the datatype is returned.
         let code = unsafe { (self.functions.send)(somewhere, one, datatype, A::PROC_NULL, tag, comm) };
-        code == SUCCESS || self.is_uncommitted(datatype)
+        match code {
+            SUCCESS => Standing::Usable,
+            _ if self.is_uncommitted(datatype) => Standing::Uncommitted,
+            _ => Standing::Unknown,
+        }
     }
 
     /// Whether `datatype`, which is of no use for data, is one all the same.
