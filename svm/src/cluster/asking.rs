@@ -129,7 +129,7 @@ impl Context {
         self.client.wait(question, self.roster.name(node), take)
     }
 
-    /// Whether waiting for the answer ends at once.
+    /// Whether waiting for the answer ends at once, or once its node is declared lost.
     pub(super) fn is_answered(&self, question: &Question) -> bool {
         self.client.is_answered(question)
     }
@@ -146,7 +146,7 @@ impl Context {
             Unasked::TooLong(bytes) => self.too_long(bytes),
             Unasked::Fabric(source) => {
                 let subject = format!("asking node {}", self.roster.name(node));
-                Error::Fabric { subject, source: self.client.when_declared(source) }
+                Error::Fabric { subject, source }
             }
         }
     }

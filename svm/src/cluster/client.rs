@@ -58,6 +58,8 @@ enum Open {
     Awaited(Thread),
     /// It has come.
     Answered(Vec<u8>),
+    /// It comes no more: the process was found gone when it was asked.
+    Lost(svmio_transport::Error),
     /// Nobody waits for this one alone: it goes to a mailbox, with the mark.
     Mailed(Arc<Mailbox>, u64),
 }
@@ -102,6 +104,22 @@ impl State {
         }
     }
 
+    /// What came of a question of which nothing more comes; it is not open any more then.
+    fn take_end(&mut self, number: u64) -> Option<svmio_transport::Result<Vec<u8>>> {
+        if !self.has_ended(number) {
+            return None;
+        }
+        match self.open.remove(&number)? {
+            Open::Answered(answer) => Some(Ok(answer)),
+            Open::Lost(error) => Some(Err(error)),
+            Open::Asked | Open::Awaited(_) | Open::Mailed(..) => None,
+        }
+    }
+
+    fn has_ended(&self, number: u64) -> bool {
+        matches!(self.open.get(&number), Some(Open::Answered(_) | Open::Lost(_)))
+    }
+
     /// Where nobody receives, somebody who waits is to.
     fn hand_over(&self) {
         if self.buffer.is_some()
@@ -122,7 +140,7 @@ impl Open {
         match self {
             Open::Awaited(waiter) => Some(waiter.clone()),
             Open::Mailed(mailbox, _) => mailbox.sleeper(),
-            Open::Asked | Open::Answered(_) => None,
+            Open::Asked | Open::Answered(_) | Open::Lost(_) => None,
         }
     }
 }
@@ -152,7 +170,8 @@ impl Client {
         &self.answers
     }
 
-    /// Asks the agent in process `to`, by way of `requests`.
+    /// Asks the agent in process `to`, by way of `requests`. That it is gone, whoever [waits](Self::wait) is told: others
+    /// may be to be asked first.
     pub(super) fn ask(
         &self,
         requests: &Messenger,
@@ -164,6 +183,10 @@ impl Client {
         let sent = self.send((number, Open::Asked), requests, to, request, data);
         match sent {
             Ok(()) => Ok(Question { number, to }),
+            Err(Unasked::Fabric(error @ svmio_transport::Error::PeerLost { .. })) => {
+                self.state().open.insert(number, Open::Lost(error));
+                Ok(Question { number, to })
+            }
             Err(unasked) => {
                 self.state().open.remove(&number);
                 Err(unasked)
@@ -196,7 +219,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for the answer; the data behind it is put where `take` says.
+    /// Waits for the answer; the data behind it is put where `take` says. Where the process is gone, this ends once it is
+    /// declared lost.
     pub(super) fn wait(
         &self,
         question: Question,
@@ -213,15 +237,15 @@ impl Client {
         Ok(reply)
     }
 
-    /// Whether the answer has come, as far as somebody receives, or comes no more.
+    /// Whether the answer has come, as far as somebody receives, or comes no more: then the wait for it ends at once, or
+    /// once its process is declared lost.
     pub(super) fn is_answered(&self, question: &Question) -> bool {
-        matches!(self.state().open.get(&question.number), Some(Open::Answered(_)))
-            || self.answers.check(question.to).is_err()
+        self.state().has_ended(question.number) || self.answers.check(question.to).is_err()
     }
 
-    /// `error`, once all of this process know of the loss that it may tell of: the back end can notice one before it is
-    /// declared, and what comes of it is decided by what was declared.
-    pub(super) fn when_declared(&self, error: svmio_transport::Error) -> svmio_transport::Error {
+    /// `error`, once the membership knows of the loss that it may tell of, or of the job's end: the back end can notice a
+    /// loss before it is declared, and callers decide by what was declared.
+    fn when_declared(&self, error: svmio_transport::Error) -> svmio_transport::Error {
         let svmio_transport::Error::PeerLost { rank: lost, .. } = error else { return error };
         let waiter = thread::current();
         let _woken = self.membership.on_disturbance(move || waiter.unpark());
@@ -238,11 +262,9 @@ impl Client {
     fn wait_for_bytes(&self, question: &Question) -> svmio_transport::Result<Vec<u8>> {
         let mut state = self.state();
         loop {
-            if let Some(Open::Answered(_)) = state.open.get(&question.number)
-                && let Some(Open::Answered(answer)) = state.open.remove(&question.number)
-            {
+            if let Some(end) = state.take_end(question.number) {
                 state.hand_over();
-                return Ok(answer);
+                return end;
             }
             let company = self.company();
             if let Err(error) = self.answers.check(question.to) {

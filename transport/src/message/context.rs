@@ -177,16 +177,15 @@ impl Context {
         self.unless_disturbed(peer, self.has_given_up(peer), is_certain)
     }
 
-    /// Why `peer` has nothing more for this process: most often because the job ends, or because this process stood
-    /// still and counts as lost, and that is about to be declared here, too. What else it can be is told by `error`, at
-    /// once where `is_certain`.
+    /// Why `peer` has nothing more for this process: most often because the job ends, or because of a loss, its own or
+    /// that of another one that is watched, and that is about to be declared here, too. What else it can be is told by
+    /// `error`, at once where `is_certain`.
     pub(super) fn unless_disturbed(&self, peer: Rank, error: Error, is_certain: impl Fn() -> bool) -> Error {
         const LIMIT: Duration = Duration::from_secs(1);
-        let membership = self.fabric.membership();
-        let mut ready = || membership.check(peer).is_err() || is_certain();
+        let mut ready = || self.check(peer).is_err() || is_certain();
         let deadline = Some(self.fabric.now().after(LIMIT));
         let _ = self.fabric.wait_until(Wait { deadline, attends: None, ready: &mut ready });
-        membership.check(peer).err().unwrap_or(error)
+        self.check(peer).err().unwrap_or(error)
     }
 
     /// The error of a peer that has none.
@@ -200,13 +199,14 @@ impl Context {
         Error::wire(self.fabric.membership(), from, problem)
     }
 
-    /// The error of a peer that has closed its own. Where a loss is known, that is why it has closed, or matters more.
+    /// The error of a peer that has closed its own. Where the job ends, or a loss is known, the peer's or that of one that
+    /// is watched, that is why it has closed, or matters more.
     pub(super) fn has_closed(&self, rank: Rank) -> Error {
         let error = || self.no_messenger(rank, "it has closed it, and takes nothing more");
         self.check(rank).err().unwrap_or_else(error)
     }
 
-    /// The error of a peer whose messages with this process have failed on its side, or a known loss, as above.
+    /// The error of a peer whose messages with this process have failed on its side; or what matters more, as above.
     pub(super) fn has_given_up(&self, rank: Rank) -> Error {
         const PROBLEM: &str = "it has given up its messages with this process; its own error tells why";
         self.check(rank).err().unwrap_or_else(|| self.no_messenger(rank, PROBLEM))

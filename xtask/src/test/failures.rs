@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::paths::Paths;
 
-/// How many lines of what a test has said are repeated, and how many bytes of each.
+/// How many lines of what a test has said are repeated, and how many characters of each.
 const LINES: usize = 15;
 const WIDTH: usize = 400;
 
@@ -46,7 +46,8 @@ pub(super) fn kept(paths: &Paths) -> String {
 
 /// The first lines of what the failed `test` has said, of the `output` of its program.
 pub(super) fn said(output: &str, test: &str) -> String {
-    let head = format!("---- {test} stdout ----");
+    // Of tests that are to panic the harness says so behind the name, here and not there.
+    let head = format!("---- {} stdout ----", test.trim_end_matches(" - should panic"));
     let lines = output.lines().skip_while(|line| *line != head).skip(1);
     let lines = lines.take_while(|line| !line.starts_with("---- ") && *line != "failures:");
     let lines = lines.filter(|line| !line.trim().is_empty()).take_while(|line| *line != "stack backtrace:");
@@ -70,6 +71,7 @@ mod tests {
     fn of_each_failed_test_what_it_said_is_found() {
         assert_eq!(said(OUTPUT, "a::b"), "\n    thread 'a::b' panicked at a.rs:3:1:\n    waited for ever");
         assert_eq!(said(OUTPUT, "c"), "\n    no room");
+        assert_eq!(said(OUTPUT, "c - should panic"), "\n    no room");
         assert_eq!(said(OUTPUT, "b"), "");
         let long = format!("---- d stdout ----\n{}", "line\n".repeat(2 * LINES));
         assert_eq!(said(&long, "d").lines().count(), 1 + LINES);
