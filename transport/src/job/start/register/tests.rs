@@ -26,17 +26,18 @@ fn let_in(listener: &TcpListener, secret: &JobSecret, news: &[Frame]) -> TcpStre
     let called = Nonce::random().unwrap();
     say(&mut stream, &[Frame::Challenge { nonce: called }]);
     let mut bytes = Vec::new();
-    let (registration, calling) = loop {
+    let (registration, calling) = 'heard: loop {
         let mut chunk = [0; 4096];
         let length = stream.read(&mut chunk).unwrap();
         assert!(length > 0, "rank 1 hung up");
         bytes.extend_from_slice(&chunk[..length]);
-        if let Some((frame, length)) = decode(&bytes, LARGEST).unwrap() {
+        // It knocks first; both may come at once.
+        while let Some((frame, length)) = decode(&bytes, LARGEST).unwrap() {
             bytes.drain(..length);
             if let Frame::Hello { hello, nonce, .. } = frame
                 && let Purpose::Register(registration) = hello.purpose
             {
-                break (registration, nonce);
+                break 'heard (registration, nonce);
             }
         }
     };
