@@ -5,13 +5,14 @@ use std::time::Duration;
 use svmio_transport::Rank;
 
 use super::job;
-use super::{PAGE, SEGMENT, read};
-use crate::{CacheSettings, FileName, FileOffset, LockMode, OpenOptions, SegmentSize};
+use super::{PAGE, open, read};
+use crate::{CacheSettings, FileName, FileOffset, LockMode};
 
 /// How long all others wait to declare it: long enough for whoever asks it meanwhile to find it gone.
 const LATE: Duration = Duration::from_millis(100);
 
 const KEEPER: u32 = 1;
+/// Where the file lies.
 const HOME: u32 = 2;
 
 #[test]
@@ -19,13 +20,7 @@ fn a_lock_goes_on_that_was_kept_by_a_node_that_is_found_gone_before_it_is_declar
     let (_directory, stores) = job::stores(3);
     let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
     job::run(&stores, &cache, |process| {
-        let size = SegmentSize::new(SEGMENT).unwrap();
-        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
-        let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
-        if process.rank() == HOME {
-            file.write_at(FileOffset(0), &[5; PAGE as usize]).unwrap();
-        }
-        process.sync(&file).unwrap();
+        let file = open(process, &FileName::new("f").unwrap());
         let lock = || file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive);
         if process.rank() == KEEPER {
             // From the second time on it is kept. Its home has asked this process nothing so far.
@@ -41,7 +36,7 @@ fn a_lock_goes_on_that_was_kept_by_a_node_that_is_found_gone_before_it_is_declar
                     process.job.declare_lost(Rank(KEEPER), "the test says so");
                 });
                 let held = lock().expect("who kept it is gone");
-                assert_eq!(read(&file, 0), [5]);
+                assert_eq!(read(&file, 0), [1]);
                 held.release().unwrap();
             }),
             _ => {}
